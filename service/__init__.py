@@ -1,0 +1,1 @@
+"""Retrace: the flight recorder of distributed neural training. See docs/architecture.md for a tour."""

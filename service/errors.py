@@ -1,0 +1,206 @@
+"""The whole error tree. Each leaf has a stable `code`; nothing here knows HTTP (the doors map a branch to a status).
+
+A message says what was got, what was wanted and what to do. `details` carries the same facts for programs
+(a path into the document, a limit and its unit, the positions concerned). Codes are listed in docs/rest-api.md.
+"""
+
+from typing import Any, ClassVar
+
+
+class RetraceError(Exception):
+    """Root of every refusal and failure that Retrace raises on purpose."""
+
+    code: ClassVar[str] = "internal"
+
+    def __init__(self, message: str, **details: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = details
+
+
+# ---- what was sent cannot be read -------------------------------------------------------------------------
+
+
+class BadInput(RetraceError):
+    """The bytes or words sent do not follow the written rules; sending them again cannot help."""
+
+    code = "bad_input"
+
+
+class InvalidJson(BadInput):
+    code = "invalid_json"
+
+
+class DuplicateKey(BadInput):
+    code = "duplicate_key"
+
+
+class NestingTooDeep(BadInput):
+    code = "nesting_too_deep"
+
+
+class NumberOutOfRange(BadInput):
+    code = "number_out_of_range"
+
+
+class InvalidField(BadInput):
+    """A field is missing, of the wrong type or outside its rule; `details["path"]` names it."""
+
+    code = "invalid_field"
+
+
+class InvalidDigest(BadInput):
+    code = "invalid_digest"
+
+
+class UnknownParameter(BadInput):
+    """A query parameter that this address does not have, or a value outside its list."""
+
+    code = "unknown_parameter"
+
+
+class UnsupportedContentType(BadInput):
+    code = "unsupported_content_type"
+
+
+class TooLarge(BadInput):
+    """A limit on size was passed; `details` has `limit`, `got` and `unit`."""
+
+    code = "too_large"
+
+
+# ---- what was sent can be read, and must be refused ----------------------------------------------------------
+
+
+class Unprocessable(RetraceError):
+    code = "unprocessable"
+
+
+class DigestMismatch(Unprocessable):
+    code = "digest_mismatch"
+
+
+class DirectionUnknown(Unprocessable):
+    """No module manifest and no state says whether more or less of this metric is better."""
+
+    code = "direction_unknown"
+
+
+class MalformedCheckpoint(Unprocessable):
+    code = "malformed_checkpoint"
+
+
+class MalformedModule(Unprocessable):
+    code = "malformed_module"
+
+
+class MalformedShaderArchive(Unprocessable):
+    code = "malformed_shader_archive"
+
+
+# ---- what was asked for is not there -------------------------------------------------------------------------
+
+
+class NotFound(RetraceError):
+    code = "not_found"
+
+
+class JobNotFound(NotFound):
+    code = "job_not_found"
+
+
+class ParticipantNotFound(NotFound):
+    code = "participant_not_found"
+
+
+class CheckpointNotFound(NotFound):
+    code = "checkpoint_not_found"
+
+
+class ArtifactNotFound(NotFound):
+    code = "artifact_not_found"
+
+
+class EventNotFound(NotFound):
+    code = "event_not_found"
+
+
+class ReplayNotFound(NotFound):
+    code = "replay_not_found"
+
+
+class QuestionNotFound(NotFound):
+    code = "question_not_found"
+
+
+# ---- what was asked for clashes with what is recorded ----------------------------------------------------------
+
+
+class Conflict(RetraceError):
+    code = "conflict"
+
+
+class EventIdConflict(Conflict):
+    """The same event id came again with other bytes; `details["position"]` is the first one's."""
+
+    code = "event_id_conflict"
+
+
+class VersionConflict(Conflict):
+    """A stream is not at the expected version; `details` has `stream`, `expected` and `actual`."""
+
+    code = "version_conflict"
+
+
+class AmbiguousJob(Conflict):
+    """Two sites share the job id; `details["sites"]` lists them, `?site=` decides."""
+
+    code = "ambiguous_job"
+
+
+# ---- the service cannot do it now; a later try may succeed -------------------------------------------------------
+
+
+class Unavailable(RetraceError):
+    """Retry after `details["retry_after_s"]` seconds with the same ids; nothing was stored."""
+
+    code = "unavailable"
+
+
+class StoreOverloaded(Unavailable):
+    code = "store_overloaded"
+
+
+class StoreUnavailable(Unavailable):
+    code = "store_unavailable"
+
+
+# ---- the record itself or its set-up is broken -------------------------------------------------------------------
+
+
+class Corrupt(RetraceError):
+    """Stored bytes are not what was stored; `details` names the position or digest."""
+
+    code = "corrupt"
+
+
+class LogForked(Corrupt):
+    """The stored log does not extend the last signed head: refusing to sign."""
+
+    code = "log_forked"
+
+
+class MalformedNote(BadInput):
+    """A signed note, tree head or proof that does not follow C2SP to the byte."""
+
+    code = "malformed_note"
+
+
+class SetupError(RetraceError):
+    """The service cannot start as it is set up; the message names the command or setting that helps."""
+
+    code = "setup"
+
+
+class DataFolderInUse(SetupError):
+    code = "data_folder_in_use"
