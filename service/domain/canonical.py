@@ -15,7 +15,7 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 def canonical_json(value: Any) -> bytes:
-    """Canonical bytes of a JSON value or Struct. Raises ValueError for NaN and infinities (msgspec would write null)."""
+    """Canonical bytes of a JSON value or Struct. Raises ValueError for NaN and infinities (never a silent null)."""
     _refuse_non_finite(value)
     return _encode(value)
 
