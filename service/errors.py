@@ -86,7 +86,15 @@ class DirectionUnknown(Unprocessable):
     code = "direction_unknown"
 
 
-class MalformedCheckpoint(Unprocessable):
+class MalformedTensorFile(Unprocessable):
+    """Bytes that break the safetensors layout; `details` has the byte `offset` and the `reason`."""
+
+    code = "malformed_tensor_file"
+
+
+class MalformedCheckpoint(MalformedTensorFile):
+    """A tensor file that is no checkpoint of a known format, or whose metadata breaks it."""
+
     code = "malformed_checkpoint"
 
 
