@@ -69,6 +69,12 @@ class TooLarge(BadInput):
     code = "too_large"
 
 
+class RangeNotSatisfiable(BadInput):
+    """A part of an artifact that does not exist; `details["size_bytes"]` is its size."""
+
+    code = "range_not_satisfiable"
+
+
 # ---- what was sent can be read, and must be refused ----------------------------------------------------------
 
 
@@ -84,6 +90,12 @@ class DirectionUnknown(Unprocessable):
     """No module manifest and no state says whether more or less of this metric is better."""
 
     code = "direction_unknown"
+
+
+class MalformedState(Unprocessable):
+    """A State document whose outline cannot be walked (a list that is no list, an entry without id): `details["path"]`."""
+
+    code = "malformed_state"
 
 
 class MalformedTensorFile(Unprocessable):
