@@ -1,1 +1,5 @@
+"""The event store: the only writer of `events`, with the log's tiles in the same transaction."""
 
+from service.store.event_store import EventStore
+
+__all__ = ["EventStore"]

@@ -1,0 +1,161 @@
+"""The border to the database: connections, transactions, and driver errors translated once. SQLite lives here.
+
+`Database` is what the other modules of this room speak to; `service.store.postgres` gives the same for PostgreSQL.
+Statements are written once with `?` marks and run as driver text, because the ORM's insert costs 40 % at batch 500.
+"""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from service.errors import Corrupt, RetraceError, SetupError, StoreUnavailable
+
+Row = tuple[Any, ...]
+Parameters = Sequence[Any]
+
+_ID_CHUNK = 500
+_RETRY_AFTER_S = 1.0
+_INSERT = "INSERT INTO {} ({}) VALUES ({})"
+
+
+class Database:
+    """One open database: a pool for readers and, unless read-only, one connection for the single writer."""
+
+    def __init__(self, reader: sa.Engine, writer: sa.Engine | None) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    is_shared = False
+    """Whether other processes may write too, so that every group must look for what they stored."""
+
+    @contextmanager
+    def writing(self) -> Iterator[sa.Connection]:
+        """A transaction that holds the write lock from its first statement on; commits when the block ends.
+
+        Raises StoreUnavailable when the lock or the disk cannot be had; nothing is stored then.
+        """
+        if self._writer is None:
+            raise SetupError("the store was opened read-only; open it without read_only=True to write")
+        with self._translated(), self._writer.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        """A transaction that sees one state of the store and blocks no writer."""
+        with self._translated(), self._reader.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except sa.exc.DBAPIError as error:
+            raise self.translate(error) from error
+
+    def translate(self, error: sa.exc.DBAPIError) -> RetraceError | sa.exc.DBAPIError:
+        """What a driver error means to us; the error itself when it can only be a mistake of ours."""
+        raise NotImplementedError
+
+    def fetch(self, connection: sa.Connection, statement: str, parameters: Parameters = ()) -> list[Row]:
+        """All rows of a query."""
+        return [tuple(row) for row in connection.exec_driver_sql(self.text(statement), tuple(parameters))]
+
+    def fetch_by(
+        self, connection: sa.Connection, statement: str, column: str, values: Sequence[Any]
+    ) -> list[Row]:  # fmt: skip
+        """All rows of `statement` whose `column` is one of the values, a bounded number of values at a time."""
+        rows: list[Row] = []
+        for at in range(0, len(values), _ID_CHUNK):
+            chunk = tuple(values[at : at + _ID_CHUNK])
+            marks = ",".join("?" * len(chunk))
+            rows += self.fetch(connection, f"{statement} WHERE {column} IN ({marks})", chunk)
+        return rows
+
+    def insert(self, connection: sa.Connection, table: sa.Table, rows: Sequence[Row]) -> None:
+        """Add rows that hold every column of the table in its order."""
+        names = [column.name for column in table.columns]
+        statement = _INSERT.format(table.name, ", ".join(names), ", ".join("?" * len(names)))
+        connection.exec_driver_sql(self.text(statement), list(rows))
+
+    def replace_tiles(self, connection: sa.Connection, rows: Sequence[Row]) -> None:
+        """Write tiles `(level, tile_index, hashes)`: new ones, and the longer form of a partial one."""
+        statement = (
+            "INSERT INTO tiles (level, tile_index, hashes) VALUES (?, ?, ?) "
+            "ON CONFLICT (level, tile_index) DO UPDATE SET hashes = excluded.hashes"
+        )
+        connection.exec_driver_sql(self.text(statement), list(rows))
+
+    def announce(self, connection: sa.Connection, position: int) -> None:
+        """Tell other processes, inside the transaction, that the head is about to move. A hint only."""
+
+    def text(self, statement: str) -> str:
+        """The statement in the driver's spelling."""
+        return statement
+
+    def close(self) -> None:
+        """Give all connections back."""
+        self._reader.dispose()
+        if self._writer is not None:
+            self._writer.dispose()
+
+
+class SqliteDatabase(Database):
+    """`events.sqlite` in the data folder: WAL, explicit BEGIN, one writer."""
+
+    def __init__(self, path: Path, synchronous: str = "FULL", read_only: bool = False) -> None:
+        if synchronous not in {"FULL", "NORMAL"}:
+            raise SetupError(f"synchronous is {synchronous!r}; wanted FULL or NORMAL (RETRACE_SYNCHRONOUS)")
+        if read_only and not path.exists():
+            raise SetupError(f"there is no event store at {path}; name the data folder with --data")
+        reader = _sqlite_engine(path, "BEGIN", synchronous, read_only, pool_size=8)
+        writer = None if read_only else _sqlite_engine(path, "BEGIN IMMEDIATE", synchronous, False, pool_size=1)
+        super().__init__(reader, writer)
+
+    def translate(self, error: sa.exc.DBAPIError) -> RetraceError | sa.exc.DBAPIError:
+        """By SQLite's primary result code (sqlite.org/rescode.html)."""
+        code = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF
+        if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+            return _unavailable("another process holds the write lock of the event store")
+        if code == sqlite3.SQLITE_FULL:
+            return _unavailable("the disk of the data folder is full; nothing of this request was stored")
+        if code in {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY}:
+            return _unavailable(f"the event store's file cannot be used: {error.orig}")
+        if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
+            return Corrupt(f"the event store's file is damaged: {error.orig}; run `retrace verify`")
+        return error
+
+
+def _unavailable(reason: str) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"{reason}; send the same events again in {_RETRY_AFTER_S:g} s", retry_after_s=_RETRY_AFTER_S
+    )
+
+
+def _sqlite_engine(path: Path, begin: str, synchronous: str, read_only: bool, pool_size: int) -> sa.Engine:
+    target = f"file:{path.absolute()}?mode={'ro' if read_only else 'rwc'}"
+
+    def connect() -> sqlite3.Connection:
+        return sqlite3.connect(target, uri=True, check_same_thread=False, cached_statements=256)
+
+    engine = sa.create_engine(
+        "sqlite://", creator=connect, poolclass=sa.QueuePool, pool_size=pool_size, max_overflow=0, pool_timeout=30
+    )
+
+    @sa.event.listens_for(engine, "connect")
+    def _prepare(connection: sqlite3.Connection, _record: object) -> None:
+        # The driver must not open transactions by itself: with its default a SELECT opens none, and updates get lost.
+        connection.isolation_level = None
+        for pragma in ("busy_timeout=5000", f"synchronous={synchronous}", "cache_size=-16384"):
+            connection.execute(f"PRAGMA {pragma}")
+        if not read_only:
+            connection.execute("PRAGMA journal_mode=WAL")
+
+    @sa.event.listens_for(engine, "begin")
+    def _begin(connection: sa.Connection) -> None:
+        connection.exec_driver_sql(begin)
+
+    return engine
