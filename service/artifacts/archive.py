@@ -65,11 +65,14 @@ class Archive:
         """How many temporary files of uploads that never finished were removed at the start."""
 
     @classmethod
-    def open(cls, settings: Settings) -> "Archive":
-        """The archive that the settings name. Raises SetupError for a URL that no store understands."""
+    def open(cls, settings: Settings, incoming: Path | None = None) -> "Archive":
+        """The archive that the settings name. Raises SetupError for a URL that no store understands.
+
+        Whoever reads beside a running service gives an `incoming` folder of its own, or would sweep away uploads.
+        """
         folder = settings.folder / "artifacts"
         shelf: Shelf = FolderShelf(folder) if settings.artifacts_url is None else _shelf_by_url(settings.artifacts_url)
-        return cls(shelf, folder / INCOMING, settings.artifact_bytes_max)
+        return cls(shelf, incoming or folder / INCOMING, settings.artifact_bytes_max)
 
     def writer(self, sha256: str | None = None) -> "Upload":
         """An upload whose bytes must have this digest; None takes the digest that they have. Raises InvalidDigest."""

@@ -1,118 +1,49 @@
-"""`module.json`: what a model is, which tensors it owns, how it is scored and which files run it. Bytes in, record out.
+"""Module packages: `module.json` bytes to a checked record and back. Runs nothing and opens no file.
 
-The digest of the file's bytes is the module's identity. This module holds the records and the one strict reader;
-it runs nothing and opens no file. Byte map and field list: docs/formats.md, "Module package".
+The digest of the bytes as received is the module's identity. Field list: docs/formats.md, "Module package".
 """
 
-import math
-from typing import Literal
-
-import msgspec
-
+from service.artifacts.byte_source import Bytes
+from service.artifacts.module_checks import check_module
+from service.artifacts.module_manifest import (
+    BATCH,
+    FORMAT,
+    FORMAT_VERSION,
+    AuxiliaryWeight,
+    Direction,
+    Metric,
+    ModulePackage,
+    OptimizerSpec,
+    Parameter,
+    ParameterDtype,
+    TensorSpec,
+)
 from service.artifacts.reference_ops import ReferenceOp
+from service.artifacts.strict_json import NotStrict, decode_strict
+from service.domain.canonical import canonical_json
+from service.errors import MalformedModule
 
-FORMAT = "retrace-module"
-FORMAT_VERSION = 1
-BATCH = "batch"
-"""The one symbol a tensor's shape may hold; always axis 0."""
+__all__ = [
+    "BATCH", "FORMAT", "FORMAT_VERSION", "AuxiliaryWeight", "Direction", "Metric", "ModulePackage", "OptimizerSpec",
+    "Parameter", "ParameterDtype", "ReferenceOp", "TensorSpec", "read_module", "write_module",
+]  # fmt: skip
 
-Direction = Literal["min", "max"]
-ParameterDtype = Literal["F32", "F16", "BF16"]
-ITEM_SIZE_BYTES: dict[str, int] = {"F32": 4, "F16": 2, "BF16": 2}
-
-
-class _Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """A strict record: an unknown field is refused with its path."""
+MODULE_BYTES_MAX = 1024 * 1024
 
 
-class TensorSpec(_Record, frozen=True):
-    """One input, observation or output. `shape` has sizes, and `"batch"` as its first axis."""
-
-    name: str
-    shape: tuple[int | Literal["batch"], ...]
-    dtype: Literal["f32", "i32", "u32"] = "f32"
-
-
-class Parameter(_Record, frozen=True):
-    """One trained tensor and where it lies in the flat vector that is averaged (`offset` in bytes)."""
-
-    name: str
-    shape: tuple[int, ...]
-    offset: int
-    dtype: ParameterDtype = "F32"
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of the tensor; () is a scalar of one element."""
-        return math.prod(self.shape) * ITEM_SIZE_BYTES[self.dtype]
+def read_module(data: Bytes) -> ModulePackage:
+    """The checked package. Raises MalformedModule, which names the field, what was got and what was wanted."""
+    if len(data) > MODULE_BYTES_MAX:
+        raise MalformedModule(f"module.json has {len(data)} bytes, wanted at most {MODULE_BYTES_MAX}")
+    try:
+        module = decode_strict(bytes(data), ModulePackage)
+    except NotStrict as refusal:
+        raise MalformedModule(f"module.json: {refusal.reason}", offset=refusal.offset) from None
+    check_module(module)
+    return module
 
 
-class AuxiliaryWeight(_Record, frozen=True):
-    """A frozen or target tensor that takes no part in aggregation; its bytes are known by `sha256`."""
-
-    name: str
-    shape: tuple[int, ...]
-    sha256: str
-    dtype: ParameterDtype = "F32"
-    trainable: Literal[False] = False
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of the tensor."""
-        return math.prod(self.shape) * ITEM_SIZE_BYTES[self.dtype]
-
-
-class OptimizerSpec(_Record, frozen=True):
-    """The optimizer's kind and the bytes of its state beside the weights (opaque here)."""
-
-    kind: str
-    state_bytes: int
-
-
-class Metric(_Record, frozen=True):
-    """A score: its label, which direction is better and, where it can be computed again, how.
-
-    Kinds that the replay knows: cross_entropy, accuracy, mse, mae, perplexity. Any other kind, or none, is shown as
-    recorded and not recomputed. `output` names a module output, `target` a tensor of the validation artifact.
-    """
-
-    key: str
-    label: str
-    direction: Direction
-    kind: str | None = None
-    output: str | None = None
-    target: str | None = None
-
-
-class ModulePackage(_Record, frozen=True):
-    """A checked module.json. `inputs` is the literal "none" when no data set feeds the model (reinforcement learning).
-
-    `observations` says what such a model is called with; it is empty unless `inputs` is "none".
-    `wasm` and `shader_archive` are digests, None when the package has no such file.
-    """
-
-    format: Literal["retrace-module"]
-    format_version: Literal[1]
-    name: str
-    module_version: str
-    inputs: tuple[TensorSpec, ...] | Literal["none"]
-    outputs: tuple[TensorSpec, ...]
-    parameters: tuple[Parameter, ...]
-    parameter_bytes: int
-    work_source: Literal["dataset", "experience"]
-    observations: tuple[TensorSpec, ...] = ()
-    optimizer: OptimizerSpec | None = None
-    metrics: tuple[Metric, ...] = ()
-    auxiliary_weights: tuple[AuxiliaryWeight, ...] = ()
-    wasm: str | None = None
-    shader_archive: str | None = None
-    reference: tuple[ReferenceOp, ...] = ()
-
-    @property
-    def forward_inputs(self) -> tuple[TensorSpec, ...]:
-        """What a forward pass is called with: the inputs, or the observations when `inputs` is "none"."""
-        return self.observations if self.inputs == "none" else self.inputs
-
-    def metric(self, key: str) -> Metric | None:
-        """The metric with this key, None when the package has none."""
-        return next((metric for metric in self.metrics if metric.key == key), None)
+def write_module(module: ModulePackage) -> bytes:
+    """Canonical bytes; equal packages give equal bytes. Raises MalformedModule for a package against the rules."""
+    check_module(module)
+    return canonical_json(module)
