@@ -4,7 +4,7 @@ Sizes and counts are evaluated at the smallest and the largest batch that the ma
 a value is found here; what fits a given device at a given batch is the replay's plan. Raises MalformedShaderArchive.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from service.artifacts.expressions import ExpressionError, evaluate
 from service.artifacts.shader_manifest import (
@@ -108,19 +108,24 @@ def _check_buffer(path: str, buffer: Buffer, batches: list[dict[str, int]]) -> N
         for size in _values(f"{path}.sizeBytes", buffer.size_bytes, batches):
             if size < 4 or size % 4:
                 raise refusal(f"{path}.sizeBytes: got {size}, wanted a multiple of 4, at least 4")
+    elif isinstance(buffer, WeightBuffer):
+        _check_shapes(path, buffer.pad_to or buffer.shape, buffer.shape, batches)
+    elif isinstance(buffer, OutputBuffer):
+        _check_shapes(path, buffer.shape, buffer.crop or buffer.shape, batches)
     else:
-        outer = buffer.pad_to if isinstance(buffer, WeightBuffer) and buffer.pad_to is not None else buffer.shape
-        inner = buffer.crop if isinstance(buffer, OutputBuffer) and buffer.crop is not None else buffer.shape
-        if isinstance(buffer, WeightBuffer):
-            inner = buffer.shape
-        if len(outer) != len(inner):
-            raise refusal(f"{path}: {len(outer)} axes and {len(inner)} axes, wanted as many")
-        for axis, (large, small) in enumerate(zip(outer, inner, strict=True)):
-            pairs = zip(_values(path, large, batches), _values(path, small, batches), strict=True)
-            if any(not 1 <= part <= whole for whole, part in pairs):
-                raise refusal(
-                    f"{path}: axis {axis} keeps {small} of {large}, wanted at least 1 and no more than there is"
-                )
+        _check_shapes(path, buffer.shape, buffer.shape, batches)
+
+
+def _check_shapes(
+    path: str, whole: tuple[Expression, ...], part: tuple[Expression, ...], batches: list[dict[str, int]]
+) -> None:
+    """The part that carries values lies within the whole buffer, axis by axis, at every batch."""
+    if len(whole) != len(part):
+        raise refusal(f"{path}: {len(part)} axes within {len(whole)} axes, wanted as many")
+    for axis, (large, small) in enumerate(zip(whole, part, strict=True)):
+        pairs = zip(_values(path, large, batches), _values(path, small, batches), strict=True)
+        if any(not 1 <= kept <= there for there, kept in pairs):
+            raise refusal(f"{path}: axis {axis} uses {small} of {large}, wanted at least 1 and no more than there is")
 
 
 def _check_constant(path: str, buffer: ConstantBuffer) -> None:
@@ -272,7 +277,7 @@ def limits_of(manifest: Manifest) -> dict[str, int]:
     return DEFAULT_LIMITS | {name: max(value, DEFAULT_LIMITS[name]) for name, value in manifest.requires.limits.items()}
 
 
-def _values(path: str, expression: Expression, batches: Iterator[dict[str, int]] | list[dict[str, int]]) -> list[int]:
+def _values(path: str, expression: Expression, batches: list[dict[str, int]]) -> list[int]:
     try:
         return [evaluate(expression, symbols) for symbols in batches]
     except ExpressionError as error:
