@@ -15,6 +15,7 @@ from service.store import migrate
 from service.store.append import Writer
 from service.store.engine import Database, SqliteDatabase
 from service.store.folder_lock import FolderLock
+from service.store.log_tables import newest_head
 from service.store.read import Reader
 from service.store.requests import RequestQueue
 from service.store.subscribe import HeadWatch
@@ -107,6 +108,11 @@ class EventStore:
     def tile(self, level: int, tile_index: int) -> bytes:
         """The stored hashes of one tile of the log, concatenated; empty when there is none."""
         return self._reader.tile(level, tile_index)
+
+    def newest_head(self) -> str | None:
+        """The note of the tree head that was signed last, as the database keeps it."""
+        with self.database.reading() as connection:
+            return newest_head(connection)
 
     def close(self) -> None:
         """Answer what waits, then close. Doing it twice is harmless."""

@@ -6,7 +6,7 @@ its root becomes a hash of the level above (C2SP tlog-tiles).
 
 from collections.abc import Iterable, Sequence
 
-from service.audit.merkle import HASH_SIZE, TILE_HEIGHT, TILE_WIDTH, perfect_root
+from service.audit.merkle import HASH_SIZE, TILE_HEIGHT, TILE_WIDTH, perfect_root, root
 
 TileRow = tuple[int, int, bytes]
 """`(level, tile_index, hashes)`: a row of `tiles`."""
@@ -27,6 +27,15 @@ class TreeEdge:
         changed: dict[tuple[int, int], bytes] = {}
         edge._add(0, self.size, b"".join(leaf_hashes), changed)
         return edge, [(level, index, hashes) for (level, index), hashes in changed.items()]
+
+    def root(self) -> bytes:
+        """The root over all leaves: every perfect subtree that it is made of lies in a partial tile."""
+        return root(self.size, self._node)
+
+    def _node(self, level: int, index: int) -> bytes:
+        tile_level, within = divmod(level, TILE_HEIGHT)
+        at = (index << within) % TILE_WIDTH * HASH_SIZE
+        return perfect_root(bytes(self._partials[tile_level][at : at + (HASH_SIZE << within)]))
 
     def _add(self, level: int, count: int, hashes: bytes, changed: dict[tuple[int, int], bytes]) -> None:
         """Put hashes after the `count` that this level has; hand the roots of tiles that became full one level up."""

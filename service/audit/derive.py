@@ -1,0 +1,161 @@
+"""Walking over all events and deriving everything again: order, payload digests, leaves, tiles and roots.
+
+Memory: the partial tiles (O(log n)) and one number per stream. What does not fit becomes a finding and the walk goes
+on, so that one changed byte hides nothing behind it.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from service.audit.findings import Report
+from service.audit.merkle import HASH_SIZE, TILE_WIDTH, leaf_hash
+from service.audit.tree_head import TreeHead
+from service.domain.envelope import StoredEvent, data_digest, leaf_bytes
+from service.errors import Corrupt, EventNotFound
+from service.store.tree_edge import TreeEdge
+
+_BATCH = TILE_WIDTH
+
+
+class EventSource(Protocol):
+    """Where events and tiles come from: a store, or a copy of one."""
+
+    def head(self) -> int: ...
+    def read(self, after: int = 0, limit: int = 1000, up_to: int | None = None) -> list[StoredEvent]: ...
+    def read_one(self, position: int) -> StoredEvent: ...
+    def tile(self, level: int, tile_index: int) -> bytes: ...
+
+
+class RootClaim:
+    """Somebody's word that the log of a size had a root; `code` is the finding when it had not."""
+
+    def __init__(self, head: TreeHead, code: str, who: str) -> None:
+        self.head = head
+        self.code = code
+        self.who = who
+
+
+def derive_log(source: EventSource, size: int, claims: Sequence[RootClaim], report: Report) -> None:
+    """Check positions 1 to `size` of the source, and every claim about a root; findings go into the report."""
+    walk = _Walk(source, size, report)
+    for claim in sorted(claims, key=lambda one: one.head.size):
+        if claim.head.size > size:
+            report.add(
+                "truncated",
+                f"{claim.who} covers {claim.head.size} events, only {size} are stored",
+                position=size + 1,
+            )
+            continue
+        walk.advance(claim.head.size)
+        if walk.root() != claim.head.root:
+            report.add(
+                claim.code,
+                f"the first {claim.head.size} events give the root {walk.root().hex()}, "
+                f"{claim.who} says {claim.head.root.hex()}",
+            )
+    walk.advance(size)
+    report.size, report.root, report.streams = size, walk.root().hex(), walk.streams_count()
+
+
+class _Walk:
+    def __init__(self, source: EventSource, size: int, report: Report) -> None:
+        self._source = source
+        self._size = size
+        self._report = report
+        self._edge = TreeEdge()
+        self._stream_heads: dict[str, int] = {}
+        self._recorded_at_us = 0
+        self._bottom: tuple[int, bytes] = (-1, b"")
+
+    def root(self) -> bytes:
+        return self._edge.root()
+
+    def streams_count(self) -> int:
+        return len(self._stream_heads)
+
+    def advance(self, size: int) -> None:
+        """Visit every position up to `size`."""
+        while self._edge.size < size:
+            after = self._edge.size
+            up_to = min(size, after + _BATCH - after % _BATCH)
+            leaves = [self._leaf(position, event) for position, event in self._events(after, up_to)]
+            self._edge, tiles = self._edge.extended(leaves)
+            for level, index, hashes in tiles:
+                is_complete = len(hashes) == TILE_WIDTH * HASH_SIZE or self._edge.size == self._size
+                if level and is_complete and self._source.tile(level, index) != hashes:
+                    self._report.add(
+                        "tile_differs", f"tile {level}/{index} does not hold the hashes that its events give"
+                    )
+
+    def _events(self, after: int, up_to: int) -> Iterator[tuple[int, StoredEvent | None]]:
+        """Every position in (after, up_to] with its event; None, and a finding, where it cannot be read."""
+        try:
+            events = self._source.read(after=after, limit=up_to - after, up_to=up_to)
+        except Corrupt:
+            events = []
+        if [event.position for event in events] == list(range(after + 1, up_to + 1)):
+            yield from ((event.position, event) for event in events)
+            return
+        for position in range(after + 1, up_to + 1):
+            yield position, self._read_one(position)
+
+    def _read_one(self, position: int) -> StoredEvent | None:
+        try:
+            return self._source.read_one(position)
+        except EventNotFound:
+            self._report.add("event_missing", f"there is no event at position {position}", position=position)
+        except Corrupt as error:
+            self._report.add("event_unreadable", error.message, position=position)
+        return None
+
+    def _leaf(self, position: int, event: StoredEvent | None) -> bytes:
+        """The leaf hash that the event gives, checked against its tile; the tile's where there is no event."""
+        kept = self._kept_leaf(position)
+        if event is None:
+            return kept or bytes(HASH_SIZE)
+        self._report.events += 1
+        self._check_order(event)
+        self._check_payload(event)
+        leaf = leaf_hash(leaf_bytes(event))
+        if leaf != kept:
+            self._report.add(
+                "leaf_differs",
+                f"the envelope of event {position} and its leaf in tile 0/{(position - 1) // TILE_WIDTH} do not fit: "
+                "one of them was changed",
+                position=position,
+            )
+        return leaf
+
+    def _kept_leaf(self, position: int) -> bytes:
+        index, at = divmod(position - 1, TILE_WIDTH)
+        if self._bottom[0] != index:
+            self._bottom = (index, self._source.tile(0, index))
+        return self._bottom[1][at * HASH_SIZE : (at + 1) * HASH_SIZE]
+
+    def _check_order(self, event: StoredEvent) -> None:
+        stream = event.event.stream
+        wanted = self._stream_heads.get(stream, 0) + 1
+        if event.stream_position != wanted:
+            self._report.add(
+                "stream_gap",
+                f"event {event.position} is number {event.stream_position} of stream {stream!r}, wanted {wanted}",
+                position=event.position,
+            )
+        self._stream_heads[stream] = event.stream_position
+        if event.recorded_at_us < self._recorded_at_us:
+            self._report.add(
+                "time_went_back",
+                f"event {event.position} was recorded before event {event.position - 1}",
+                position=event.position,
+            )
+        self._recorded_at_us = max(self._recorded_at_us, event.recorded_at_us)
+
+    def _check_payload(self, event: StoredEvent) -> None:
+        if event.is_erased:
+            self._report.erased += 1
+        elif data_digest(event.data, event.event.salt) != event.data_sha256:
+            self._report.add(
+                "payload_differs",
+                f"the payload of event {event.position} does not have the digest {event.data_sha256}",
+                position=event.position,
+            )
