@@ -58,7 +58,7 @@ def pack_entry(leaf: bytes) -> bytes:
 
 def unpack_entries(bundle: bytes) -> list[bytes]:
     """The leaves in a bundle. Raises Corrupt when the lengths do not fit."""
-    leaves, at = [], 0
+    leaves, at = list[bytes](), 0
     while at < len(bundle):
         size = int.from_bytes(bundle[at : at + 2], "big")
         leaf = bundle[at + 2 : at + 2 + size]

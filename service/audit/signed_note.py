@@ -119,9 +119,8 @@ def open_note(note: str, keys: Sequence[VerifierKey]) -> str:
             raise MalformedNote(f"the signature of key {name}+{key_id.hex()} does not fit the text")
         seen.add((name, key_id))
     if not seen:
-        raise MalformedNote(
-            f"none of the {len(lines)} signatures is by a known key ({', '.join(k.text for k in keys)})"
-        )
+        known_keys = ", ".join(key.text for key in keys) or "none"
+        raise MalformedNote(f"none of the {len(lines)} signatures is by a known key (known: {known_keys})")
     return text
 
 

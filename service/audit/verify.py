@@ -37,7 +37,7 @@ def verify_folder(settings: Settings, since: str | None = None) -> Report:
     with EventStore.open(settings, read_only=True) as store, tempfile.TemporaryDirectory() as incoming:
         notes = [note for note in (store.newest_head(), last_note(settings.folder)) if note is not None]
         archive = Archive.open(settings, incoming=Path(incoming))
-        return verify_store(store, notes, keys, settings.log_origin, remembered, archive)
+        return verify_store(store, notes, keys, settings.log_origin, since=remembered, artifacts=archive)
 
 
 def verify_store(
@@ -45,6 +45,7 @@ def verify_store(
     notes: Sequence[str],
     keys: Sequence[VerifierKey],
     origin: str,
+    *,
     since: TreeHead | None = None,
     artifacts: ArtifactSource | None = None,
 ) -> Report:

@@ -10,7 +10,7 @@ from service.store.schema import events, tiles, tree_heads
 
 def size_of_log(connection: sa.Connection) -> int:
     """How many leaves the log has: the newest position."""
-    return connection.execute(sa.select(sa.func.coalesce(sa.func.max(events.c.position), 0))).scalar_one()
+    return int(connection.execute(sa.select(sa.func.coalesce(sa.func.max(events.c.position), 0))).scalar_one())
 
 
 def read_tile(connection: sa.Connection, level: int, tile_index: int) -> bytes:
