@@ -7,6 +7,7 @@ MalformedState is raised: the event is then quarantined, never guessed at. Views
 a page said them, and read facts out of them here when asked.
 """
 
+import sys
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -32,6 +33,7 @@ from service.errors import MalformedState
 
 OWNER = "owner"
 LEFT = "left"
+FLOAT_MAX = sys.float_info.max
 DIRECTIONS = frozenset({"min", "max"})
 
 
@@ -160,7 +162,6 @@ JOB_FACTS: dict[str, tuple[Path, Reader]] = {
     "finished_at": (("state", "finishedAt"), moment_ms),
     "progress_round": (("progress", "round"), number),
     "progress_of": (("progress", "of"), number),
-    "aggregation_settings": (("settings", "aggregationSettings"), opaque),
     "snapshot_interval_ms": (("settings", "snapshotIntervalMs"), number),
     "stale_after_ms": (("settings", "staleAfterMs"), number),
     "units_per_assignment": (("settings", "experience", "unitsPerAssignment"), number),
@@ -204,6 +205,12 @@ EXECUTION_FACTS: dict[str, tuple[Path, Reader]] = {
     "compute_only_samples_per_second": (("execution", "computeOnlySamplesPerSecond"), number),
     "model_sha256": (("execution", "modelSha256"), digest),
     "shader_sha256": (("execution", "shaderSha256"), digest),
+}
+TRANSFER_FACTS: dict[str, tuple[Path, Reader]] = {
+    "participant": (("transfer", "participant"), identifier),
+    "direction": (("transfer", "direction"), text),
+    "bytes": (("transfer", "bytes"), number),
+    "total_bytes": (("transfer", "totalBytes"), number),
 }
 CHECKPOINT_FACTS: dict[str, tuple[Path, Reader]] = {
     "round": (("round",), number),
@@ -286,14 +293,22 @@ def status(word: Word) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def stage_durations_s(word: Word | None) -> dict[str, Fact]:
+def stage_durations_s(word: Word | None, position: int | None = None) -> dict[str, Fact]:
     """Seconds spent in each stage, by the page's own count."""
     durations = read(word, ("execution", "stageDurationsMs"), opaque).value
     if not isinstance(durations, dict):
         return {}
-    found = {name: read(durations, (name,), number) for name in durations}
-    return {name: fact if not isinstance(fact.value, int | float) else Fact(fact.value / 1000) for name, fact in
-            found.items()}  # fmt: skip
+    facts = {stage: read(durations, (stage,), number, position) for stage in durations}
+    return {stage: Fact(_thousandth(fact.value), fact.reason, position) for stage, fact in facts.items()}
+
+
+def _thousandth(value: Any) -> Any:
+    return value / 1000 if isinstance(value, int | float) else value
+
+
+def transfer(page: Word | None, position: int | None = None) -> dict[str, Fact]:
+    """The transfer under way, as the page shows it; every fact unavailable while there is none."""
+    return read_all(page, TRANSFER_FACTS, position)
 
 
 def pending_invitations(page: Word | None) -> Fact:
@@ -314,6 +329,12 @@ def metric_directions(job: Word | None) -> Iterator[tuple[str, str | None, str |
             yield item["key"], label if isinstance(label, str) else None, direction if direction in DIRECTIONS else None
 
 
+def round_of(checkpoint: Word) -> int | None:
+    """The round of a checkpoint, where it was reported as a whole number."""
+    value = finite(checkpoint, "round")
+    return int(value) if value is not None and value == int(value) and abs(value) < 2**53 else None
+
+
 def metric_values(checkpoint: Word) -> Iterator[MetricValue]:
     """Every metric that a page says this checkpoint has, in both splits. Unavailable ones carry their reason."""
     splits = checkpoint.get("metrics")
@@ -323,6 +344,8 @@ def metric_values(checkpoint: Word) -> Iterator[MetricValue]:
             fact = read(values, (key,), number)
             if isinstance(fact.value, dict):
                 yield MetricValue(split, key, None, fact.value["non_finite"], None)
+            elif fact.value is not None and abs(fact.value) > FLOAT_MAX:
+                yield MetricValue(split, key, None, None, "reported, but beyond the range of a float64")
             else:
                 yield MetricValue(split, key, fact.value, None, fact.reason)
 

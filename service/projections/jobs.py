@@ -1,0 +1,120 @@
+"""The job view: what each page says of the job, and whose word counts.
+
+Rules. Each recorder's page keeps its latest word. For state, rounds, settings and checkpoints the job owner's page
+counts; without one, the page heard last. A word without a job section leaves the last job section standing. A snapshot
+that arrives after a later one of the same recorder (lower `seq`) changes nothing here. Commands never change a job:
+only what a page reports does. At most PAGES_MAX pages are kept; the one silent for longest goes.
+"""
+
+from typing import Any
+
+import msgspec
+
+from service.domain import lens
+from service.domain.facts import Fact
+from service.domain.readers import Word
+from service.projections.projection import Observed
+
+NAME = "jobs"
+PAGES_MAX = 256
+
+
+class Page(msgspec.Struct, frozen=True, array_like=True):
+    """The latest word of one recorder's page. `job_position` is where the job section was last reported."""
+
+    seq: int
+    position: int
+    recorded_at_us: int
+    is_owner: bool
+    own_participant: str | None
+    job: Word | None
+    job_position: int | None
+    said: Word
+
+
+class JobView(msgspec.Struct, frozen=True, array_like=True):
+    """What the pages of one job say, by recorder."""
+
+    pages: dict[str, Page] = {}
+
+    @property
+    def has_owner(self) -> bool:
+        """Whether the owner's page was ever heard."""
+        return any(page.is_owner for page in self.pages.values())
+
+
+def fold(view: JobView, observed: Observed) -> JobView:
+    """The view after one `state.reported`."""
+    if is_overtaken(view, observed):
+        return view
+    snapshot, recorder = observed.snapshot, observed.event.source.recorder
+    before = view.pages.get(recorder)
+    job, job_position = snapshot.job, observed.position
+    if job is None and before is not None:
+        job, job_position = before.job, before.job_position or 0
+    page = Page(
+        observed.event.source.seq,
+        observed.position,
+        observed.recorded_at_us,
+        snapshot.is_owner,
+        snapshot.own_participant,
+        job,
+        job_position if job is not None else None,
+        snapshot.page,
+    )
+    return JobView(_bounded({**view.pages, recorder: page}))
+
+
+def is_overtaken(view: JobView, observed: Observed) -> bool:
+    """Whether a later snapshot of the same recorder came before this one."""
+    page = view.pages.get(observed.event.source.recorder)
+    return page is not None and page.seq > observed.event.source.seq
+
+
+def _bounded(pages: dict[str, Page]) -> dict[str, Page]:
+    if len(pages) > PAGES_MAX:
+        del pages[min(pages, key=lambda recorder: (pages[recorder].is_owner, pages[recorder].position))]
+    return pages
+
+
+def page_that_counts(view: JobView) -> Page | None:
+    """The owner's page heard last; without an owner's, the page heard last. Only pages that name a job."""
+    named = [page for page in view.pages.values() if page.job is not None]
+    return max(named, key=lambda page: (page.is_owner, page.position), default=None)
+
+
+def own_page(view: JobView, participant: str) -> Page | None:
+    """The page of this participant that was heard last."""
+    own = [page for page in view.pages.values() if page.own_participant == participant]
+    return max(own, key=lambda page: page.position, default=None)
+
+
+def stale_limit_us(view: JobView, default_us: int) -> int:
+    """After how long without fresh evidence a participant of this job is stale."""
+    page = page_that_counts(view)
+    return (lens.stale_after_us(page.job) if page else None) or default_us
+
+
+def job_facts(view: JobView) -> dict[str, Any]:
+    """The job as the page that counts reports it: facts by name, and the conflict between `epochs` and `rounds`."""
+    page = page_that_counts(view)
+    word, position = (page.job, page.job_position) if page else (None, None)
+    facts: dict[str, Any] = lens.read_all(word, lens.JOB_FACTS, position)
+    facts["epochs"], conflict = lens.epochs(word, position)
+    facts["aggregation"] = lens.aggregation(word, position)
+    facts["aggregation_settings"] = lens.aggregation_settings(word, position)
+    facts["counts_rounds"] = Fact(facts["units_per_assignment"].reason is None, None, position)
+    facts["epochs_conflict"] = conflict
+    facts["metrics"] = [
+        {"key": key, "label": label, "direction": direction} for key, label, direction in lens.metric_directions(word)
+    ]
+    facts["invitations"] = lens.pending_invitations(page.said if page else None)
+    facts["transfer"] = lens.transfer(page.said if page else None, page.position if page else None)
+    return facts
+
+
+def directions(view: JobView) -> dict[str, str]:
+    """Direction (min, max) of each metric whose direction the selected model tells."""
+    page = page_that_counts(view)
+    word = page.job if page else None
+    return {key: direction for key, _, direction in lens.metric_directions(word) if direction is not None}

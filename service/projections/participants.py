@@ -1,0 +1,169 @@
+"""The participant view: the latest words about each participant, evidence of life, and who left.
+
+Rules. A participant's own page counts for its execution; another page's word counts when there is no own page, or when
+the own page is silent while others see the participant report on for longer than the limit. Evidence of life is a
+snapshot of the own page, the first sighting in the job, or another page's snapshot in which the report marker moved on
+against the same page's snapshot before. Who left is told by the own page or the owner's page (any page while the
+owner's was never heard); the latest change of such a word counts. A snapshot that arrives after a later one of the
+same recorder (lower `seq`) changes nothing here.
+"""
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from service.domain import lens
+from service.domain.facts import Fact
+from service.domain.readers import Word
+from service.projections.jobs import JobView, is_overtaken, own_page
+from service.projections.liveness import Liveness, judge_liveness
+from service.projections.projection import Observed
+
+NAME = "participants"
+LISTINGS_MAX = 256
+
+
+class Said(msgspec.Struct, frozen=True, array_like=True):
+    """What one page said of a participant, and the event that holds it."""
+
+    recorder: str
+    position: int
+    recorded_at_us: int
+    word: Word
+
+
+class Listing(msgspec.Struct, frozen=True, array_like=True):
+    """How one page last listed a participant: report marker and status, to see whether either moves."""
+
+    seen_at: float | None
+    sequence: float | None
+    status: str | None
+
+
+class Seen(msgspec.Struct, frozen=True, array_like=True):
+    """One participant. `moved_us` is when a page that is not its own last saw it report on."""
+
+    first_position: int
+    evidence_position: int
+    evidence_us: int
+    own: Said | None = None
+    other: Said | None = None
+    moved_us: int | None = None
+    status: str | None = None
+    status_position: int | None = None
+    listings: dict[str, Listing] = {}
+
+
+class ParticipantsView(msgspec.Struct, frozen=True, array_like=True):
+    """Everyone who was ever listed in the job."""
+
+    seen: dict[str, Seen] = {}
+
+
+class Sighting(NamedTuple):
+    """One entry of a snapshot as the fold needs it."""
+
+    word: Word
+    listing: Listing
+    is_own: bool
+    counts_for_status: bool
+
+
+def fold(view: ParticipantsView, observed: Observed, job: JobView) -> ParticipantsView:
+    """The view after one `state.reported`; `job` is the job view after the same event."""
+    if is_overtaken(job, observed):
+        return view
+    snapshot = observed.snapshot
+    own_id, judges = snapshot.own_participant, snapshot.is_owner or not job.has_owner
+    seen = dict(view.seen)
+    for participant, word in snapshot.participants.items():
+        is_own = participant == own_id
+        marker = lens.marker(word)
+        listing = Listing(marker.seen_at, marker.sequence, lens.status(word))
+        sighting = Sighting(snapshot.own_word(word) if is_own else word, listing, is_own, is_own or judges)
+        seen[participant] = _sighted(seen.get(participant), sighting, observed)
+    return ParticipantsView(seen)
+
+
+def _sighted(before: Seen | None, sighting: Sighting, observed: Observed) -> Seen:
+    recorder, position, now_us = observed.event.source.recorder, observed.position, observed.recorded_at_us
+    said = Said(recorder, position, now_us, sighting.word)
+    if before is None:
+        before = Seen(position, position, now_us)
+    listed = before.listings.get(recorder)
+    has_moved = listed is not None and _has_moved(listed, sighting.listing)
+    is_evidence = sighting.is_own or has_moved
+    says_anew = listed is None or listed.status != sighting.listing.status
+    takes_status = sighting.counts_for_status and says_anew and sighting.listing.status is not None
+    return Seen(
+        before.first_position,
+        position if is_evidence else before.evidence_position,
+        now_us if is_evidence else before.evidence_us,
+        said if sighting.is_own else before.own,
+        before.other if sighting.is_own else said,
+        now_us if has_moved and not sighting.is_own else before.moved_us,
+        sighting.listing.status if takes_status else before.status,
+        position if takes_status else before.status_position,
+        before.listings if listed == sighting.listing else _bounded(before.listings, recorder, sighting.listing),
+    )
+
+
+def _has_moved(before: Listing, now: Listing) -> bool:
+    return lens.moved_on(
+        lens.Marker(before.seen_at, before.sequence),
+        lens.Marker(now.seen_at, now.sequence),
+    )
+
+
+def _bounded(listings: dict[str, Listing], recorder: str, listing: Listing) -> dict[str, Listing]:
+    """The listings with this one as the newest; beyond LISTINGS_MAX the page whose listing changed longest ago goes."""
+    kept = {name: kept for name, kept in listings.items() if name != recorder}
+    if len(kept) >= LISTINGS_MAX:
+        del kept[next(iter(kept))]
+    kept[recorder] = listing
+    return kept
+
+
+def said_that_counts(seen: Seen, limit_us: int) -> Said:
+    """Whose word counts for this participant's execution."""
+    if seen.own is None or seen.other is None:
+        return seen.own or seen.other or _never()
+    is_own_silent = seen.moved_us is not None and seen.moved_us - seen.own.recorded_at_us > limit_us
+    return seen.other if is_own_silent else seen.own
+
+
+def _never() -> Said:
+    raise AssertionError("a participant is seen only by being listed")
+
+
+def is_gone(seen: Seen) -> bool:
+    """Whether the word that counts says that it left."""
+    return seen.status == lens.LEFT
+
+
+def liveness(seen: Seen, moment_us: int, limit_us: int) -> Liveness:
+    """Liveness at a moment (µs UTC, our clock)."""
+    return judge_liveness(seen.evidence_us, seen.evidence_position, is_gone(seen), moment_us, limit_us)
+
+
+def participant_facts(seen: Seen, participant: str, job: JobView, limit_us: int) -> dict[str, Any]:
+    """Every fact about one participant with the event it came from: its place, its execution, its limits."""
+    said = said_that_counts(seen, limit_us)
+    facts: dict[str, Any] = lens.read_all(said.word, lens.PARTICIPANT_FACTS, said.position)
+    if seen.status is not None:
+        facts["status"] = Fact(seen.status, None, seen.status_position)
+    page = own_page(job, participant)
+    position = page.position if page else None
+    return {
+        "facts": facts,
+        "execution": {
+            **lens.read_all(said.word, lens.EXECUTION_FACTS, said.position),
+            "stage_durations_s": lens.stage_durations_s(said.word, said.position),
+        },
+        "limits": lens.read_all(page.said if page else None, lens.LIMIT_FACTS, position),
+        "page": {
+            **lens.read_all(page.said if page else None, lens.PAGE_FACTS, position),
+            "local_workers": lens.read_all(page.job if page else None, lens.JOB_FACTS, position)["local_workers"],
+        },
+        "told_by": {"recorder": said.recorder, "position": said.position, "is_own_page": said is seen.own},
+    }
