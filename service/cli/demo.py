@@ -1,6 +1,7 @@
 """`retrace demo`: a genuine federated training recorded through the public door, then everything found out about it."""
 
 import argparse
+import os
 
 from service.cli.options import add_data, settings_from
 
@@ -11,6 +12,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    # More BLAS threads may change the last bits of a product, and so a digest. Read once, when numpy is first imported;
+    # the participants' processes inherit it.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from service.demo.run import run_demo
 
     return run_demo(settings_from(arguments), arguments.seed)
