@@ -1,5 +1,6 @@
 """Archives on every shelf, and small valid artifacts to break."""
 
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -64,12 +65,27 @@ MODULE_SHA256 = "5e" * 32
 
 
 @pytest.fixture
+def peak_bytes() -> Callable[[Callable[[], Any]], int]:
+    """Runs something and gives the most memory that it held at once."""
+
+    def measured(action: Callable[[], Any]) -> int:
+        tracemalloc.start()
+        try:
+            action()
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    return measured
+
+
+@pytest.fixture
 def checkpoint_of() -> Callable[..., Checkpoint]:
     """Makes a small checkpoint of either format; keywords replace fields."""
 
     def make(checkpoint_format: int, **fields: Any) -> Checkpoint:
         weights = {
-            "dense.weight": np.arange(6, dtype="<f4").reshape(2, 3) / 4 - 0.5,
+            "dense.weight": np.arange(6, dtype="<f4").reshape(2, 3) / np.float32(4) - np.float32(0.5),
             "dense.bias": np.array([0.25, -1.0, 3.5], dtype="<f4"),
         }
         values: dict[str, Any] = {
@@ -79,7 +95,9 @@ def checkpoint_of() -> Callable[..., Checkpoint]:
         if checkpoint_format == 2:
             values |= {
                 "optimizer": Optimizer("FedAvgM", 3, {"momentum": "0.7", "learning_rate": "1.0"}),
-                "optimizer_tensors": {f"velocity/{name}": array * 0.5 for name, array in weights.items()},
+                "optimizer_tensors": {
+                    f"velocity/{name}": (array * 0.5).astype("<f8") for name, array in weights.items()
+                },
                 "parent_sha256": "ab" * 32,
                 "contributions": [Contribution("a-7", "p1", 120, "cd" * 32), Contribution("a-8", "p2", 80)],
                 "formula": "fedavgm-velocity",
