@@ -20,16 +20,13 @@ from service.domain.events import (
     STATE_REPORTED,
 )
 from service.domain.identifiers import job_of_stream
-from service.projections import checkpoints, commands, metrics, recorders, replays
+from service.projections import checkpoints, commands, metrics, quarantine, recorders, replays
 from service.projections.checkpoints import Known
 from service.projections.fold_cache import is_due, load_live, store_cache, store_live
-from service.projections.projection import ATTEMPTS, Change, Failure, Observed, guarded
+from service.projections.projection import Change, Failure, Observed, guarded
 from service.projections.recorders import RecorderRun
 from service.projections.streams import StreamFold, fold_stream
 
-_QUARANTINE = (
-    "INSERT OR IGNORE INTO quarantine (position, view, stream, event_type, reason, attempts) VALUES (?,?,?,?,?,?)"
-)
 _JOB = "INSERT OR IGNORE INTO jobs (first_position, stream, site) VALUES (?,?,?)"
 MEMORY_MAX = 1024
 """How many streams, recorder runs and jobs are kept in memory between batches."""
@@ -67,9 +64,7 @@ class Batch:
             self._fold_stream(observed, failures)
         if not stored.is_erased:
             self._fold_rows(observed, failures)
-        for view, reason in failures:
-            values = (stored.position, view, stored.event.stream, stored.event.type, reason, ATTEMPTS)
-            self._changes.append((_QUARANTINE, values))
+        self._changes += [quarantine.store(failure, observed) for failure in failures]
 
     def _fold_recorder(self, observed: Observed, failures: list[Failure]) -> None:
         recorder = observed.event.source.recorder

@@ -6,6 +6,7 @@ that arrives after a later one of the same recorder (lower `seq`) changes nothin
 only what a page reports does. At most PAGES_MAX pages are kept; the one silent for longest goes.
 """
 
+import sqlite3
 from typing import Any
 
 import msgspec
@@ -111,6 +112,19 @@ def job_facts(view: JobView) -> dict[str, Any]:
     facts["invitations"] = lens.pending_invitations(page.said if page else None)
     facts["transfer"] = lens.transfer(page.said if page else None, page.position if page else None)
     return facts
+
+
+def jobs_as_of(
+    connection: sqlite3.Connection, up_to: int, after: int, limit: int, site: str | None
+) -> list[tuple[int, str, str]]:  # fmt: skip
+    """(first position, stream, site) of jobs first heard of in (after, up_to], oldest first.
+
+    A stream of which only the service spoke counts as a job until a page is heard of.
+    """
+    statement = """SELECT first_position, stream, site FROM jobs j WHERE first_position > ? AND first_position <= ?
+     AND (site = ? OR ? IS NULL) AND (site != '' OR NOT EXISTS (SELECT 1 FROM jobs o WHERE o.stream = j.stream
+     AND o.site != '' AND o.first_position <= ?)) ORDER BY first_position LIMIT ?"""
+    return list(connection.execute(statement, (after, up_to, site, site, up_to, limit)))
 
 
 def directions(view: JobView) -> dict[str, str]:
