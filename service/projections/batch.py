@@ -20,7 +20,7 @@ from service.domain.events import (
     STATE_REPORTED,
 )
 from service.domain.identifiers import job_of_stream
-from service.projections import checkpoints, commands, metrics, quarantine, recorders, replays
+from service.projections import archived, checkpoints, commands, metrics, quarantine, recorders, replays
 from service.projections.checkpoints import Known
 from service.projections.fold_cache import is_due, load_live, store_cache, store_live
 from service.projections.projection import Change, Failure, Observed, guarded
@@ -97,7 +97,7 @@ class Batch:
         elif kind in (REPLAY_REQUESTED, REPLAY_JUDGED):
             self._changes += guarded(replays.NAME, lambda: replays.fold(observed), failures) or []
         elif kind == ARTIFACT_ARCHIVED:
-            self._changes += guarded(checkpoints.NAME, lambda: checkpoints.fold_archived(observed), failures) or []
+            self._changes += guarded(archived.NAME, lambda: archived.fold(observed), failures) or []
 
     def _fold_checkpoints(self, observed: Observed, failures: list[Failure]) -> None:
         job = (observed.event.stream, observed.event.source.site)

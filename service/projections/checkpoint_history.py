@@ -71,7 +71,9 @@ class Checkpoint(NamedTuple):
 
 def is_sound(inspection: dict[str, Any] | None) -> bool:
     """Whether an inspection found a well-formed checkpoint of finite numbers."""
-    return inspection is not None and inspection.get("well_formed") is True and inspection.get("non_finite") == 0
+    if inspection is None or inspection.get("well_formed") is not True:
+        return False
+    return all(inspection.get(kind) == 0 for kind in ("nan", "positive_infinity", "negative_infinity"))
 
 
 def checkpoints_as_of(connection: sqlite3.Connection, job: JobAsOf) -> list[Checkpoint]:
@@ -95,7 +97,8 @@ def _archived(connection: sqlite3.Connection, job: JobAsOf) -> dict[str, Kept]:
         before = found.get(sha256)
         arrivals = (*before.arrivals, position) if before else (position,)
         read = msgspec.json.decode(inspection) if inspection else None
-        found[sha256] = Kept(arrivals, size, round_number, media_format, read)
+        told = round_number if round_number is not None else (read or {}).get("round")
+        found[sha256] = Kept(arrivals, size, told, media_format, read)
     return found
 
 

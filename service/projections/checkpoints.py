@@ -1,4 +1,4 @@
-"""The checkpoint view, writing side: each different word that a page said of a checkpoint, and what was archived.
+"""The checkpoint view, writing side: each different word that a page said of a checkpoint.
 
 Rules. A checkpoint is known by its sha256; several of one round can stand side by side, nothing is overwritten. A word
 that was said before, by whichever page, is no news. Each checkpoint belongs to a segment, an unbroken run of training:
@@ -11,12 +11,11 @@ that was said before, by whichever page, is no news. Each checkpoint belongs to 
 import hashlib
 import sqlite3
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from service.domain import lens
-from service.domain.events import ARTIFACT_ARCHIVED, ArtifactArchived
 from service.domain.readers import Word
 from service.projections.projection import Change, Observed
 
@@ -24,8 +23,6 @@ NAME = "checkpoints"
 
 _REPORTED = """INSERT OR IGNORE INTO checkpoint_reports (stream, site, digest, sha256, parent_sha256, round, segment,
  is_late, is_owner, recorder, position, recorded_us, observed_us, word) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"""
-_ARCHIVED = """INSERT OR IGNORE INTO artifacts (position, stream, role, sha256, size_bytes, round, media_format,
- inspection, recorded_us) VALUES (?,?,?,?,?,?,?,?,?)"""
 _KNOWN = """SELECT digest, sha256, parent_sha256, round, segment, observed_us FROM checkpoint_reports
  WHERE stream = ? AND site = ? ORDER BY position, rowid"""
 
@@ -138,13 +135,3 @@ def _row(new: Reported, observed: Observed) -> Change:
         new.is_late, observed.snapshot.is_owner, event.source.recorder, observed.position, observed.recorded_at_us,
         event.observed_at_us, msgspec.json.encode(new.word).decode(),
     )  # fmt: skip
-
-
-def fold_archived(observed: Observed) -> list[Change]:
-    """The row of one `artifact.archived`, of whatever role."""
-    if observed.event.type != ARTIFACT_ARCHIVED:
-        return []
-    kept = observed.data_as(ArtifactArchived)
-    inspection: Any = None if kept.inspection is None else msgspec.json.encode(kept.inspection).decode()
-    return [(_ARCHIVED, (observed.position, observed.event.stream, kept.role, kept.sha256, kept.size_bytes, kept.round,
-                         kept.media_format, inspection, observed.recorded_at_us))]  # fmt: skip

@@ -1,12 +1,14 @@
 """GET endpoints over checkpoints: a job's list, latest and best, and one checkpoint by digest."""
 
+import sqlite3
+
 from litestar import Response, get
 from litestar.params import FromPath, FromQuery
 
 from service.domain.identifiers import check_sha256, job_of_stream
 from service.errors import CheckpointNotFound, DirectionUnknown
+from service.projections import archived, jobs, replays
 from service.projections import checkpoint_history as history
-from service.projections import jobs, replays
 from service.projections.checkpoint_history import Checkpoint, checkpoint_facts
 from service.projections.projection import JobAsOf
 from service.queries.history import JobSeen
@@ -41,7 +43,7 @@ def show_best_checkpoint(
     one_of("split", split, ("training", "validation"))
     with looking.views.reading() as connection:
         seen = looking.job(connection, job, site)
-        towards = (direction and one_of("direction", direction, ("min", "max"))) or _direction(seen, metric)
+        towards = (direction and one_of("direction", direction, ("min", "max"))) or _direction(connection, seen, metric)
         found = history.best(history.checkpoints_as_of(connection, seen.key), metric, split, towards)
     body = {
         "best": checkpoint_facts(found.checkpoint) if found.checkpoint else None,
@@ -58,8 +60,9 @@ def show_best_checkpoint(
     return answer(request, body, looking.moment)
 
 
-def _direction(seen: JobSeen, metric: str) -> str:
-    directions = jobs.directions(seen.fold.job)
+def _direction(connection: sqlite3.Connection, seen: JobSeen, metric: str) -> str:
+    """What the archived module's manifest says, else what pages report. Raises DirectionUnknown."""
+    directions = {**jobs.directions(seen.fold.job), **archived.manifest_directions(connection, seen.key)}
     if metric in directions:
         return directions[metric]
     raise DirectionUnknown(
