@@ -22,7 +22,7 @@ _CENTRAL = struct.Struct("<4s6H3I5H2I")
 _END = struct.Struct("<4s4H2IH")
 _LOCAL_MAGIC, _CENTRAL_MAGIC, _END_MAGIC = b"PK\x03\x04", b"PK\x01\x02", b"PK\x05\x06"
 _STORED, _DEFLATED = 0, 8
-_UTF8_FLAG = 0x0800
+_HARMLESS_FLAGS = 0x0806  # how hard deflate tried (bits 1 and 2), names in UTF-8 (bit 11)
 _ENCRYPTED_FLAGS = 0x2041
 _MADE_BY_UNIX_20 = 3 << 8 | 20
 _NEEDS_20 = 20
@@ -139,8 +139,8 @@ def _read_entry(data: bytes, at: int, end: int) -> tuple[_Entry, int]:
     check_name(name)
     if flags & _ENCRYPTED_FLAGS:
         raise ZipError("the member is encrypted", name)
-    if flags & ~_UTF8_FLAG:
-        raise ZipError(f"the member has flags {flags:#06x}, of which only UTF-8 names are taken", name)
+    if flags & ~_HARMLESS_FLAGS:
+        raise ZipError(f"the member has flags {flags:#06x}, such as a data descriptor, which is not taken", name)
     if extra_size:
         raise ZipError("the member has extra fields, which could give it a second name; pack without them", name)
     kind = (attributes >> 16) & _KIND_MASK if made_by >> 8 == 3 else 0
@@ -173,7 +173,7 @@ def _read_member(data: bytes, entry: _Entry) -> tuple[bytes, int]:
     begin = entry.local_offset + _LOCAL.size + name_size
     raw_name = data[entry.local_offset + _LOCAL.size : begin]
     said = (raw_name, method, crc, packed_size, size)
-    if magic != _LOCAL_MAGIC or flags & ~_UTF8_FLAG or extra_size or said != (entry.raw_name, *entry[2:6]):
+    if magic != _LOCAL_MAGIC or flags & ~_HARMLESS_FLAGS or extra_size or said != (entry.raw_name, *entry[2:6]):
         raise ZipError("the member's own header contradicts the directory", entry.name)
     packed = data[begin : begin + packed_size]
     content = packed if method == _STORED else _inflate(packed, entry)
