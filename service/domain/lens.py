@@ -9,10 +9,10 @@ a page said them, and read facts out of them here when asked.
 
 import sys
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Any, NamedTuple
 
 from service.domain.facts import MISSING, Fact
+from service.domain.once import once
 from service.domain.readers import (
     MS_MAX,
     Path,
@@ -70,27 +70,27 @@ class Snapshot:
         """Whether this page is the job owner's."""
         return self.document.get("role") == OWNER
 
-    @cached_property
+    @once
     def job(self) -> Word | None:
         """What the page says of its job; None while it has none."""
         return _object_or_none(self.document, "job", "$.job")
 
-    @cached_property
+    @once
     def page(self) -> Word:
         """What the page says of itself: preferences, visibility, storage, transfer, invitations, own execution."""
         return {key: value for key, value in self.document.items() if key not in _SECTIONS}
 
-    @cached_property
+    @once
     def participants(self) -> dict[str, Word]:
         """The word about each participant by id; for an id listed twice the last entry. See `entries`."""
         return {_id_of(word, f"$.participants[{i}].id"): word for i, word in enumerate(self.entries)}
 
-    @cached_property
+    @once
     def entries(self) -> list[Word]:
         """The list of participants as it stands, repeats included."""
         return _list_of_objects(self.document, "participants")
 
-    @cached_property
+    @once
     def own_participant(self) -> str | None:
         """Id of the participant whose page this is."""
         for i, word in enumerate(self.entries):
@@ -98,7 +98,7 @@ class Snapshot:
                 return _id_of(word, f"$.participants[{i}].id")
         return None
 
-    @cached_property
+    @once
     def checkpoints(self) -> list[Word]:
         """What the page says of each checkpoint, in its order."""
         return _list_of_objects(self.document, "checkpoints")

@@ -6,13 +6,13 @@ which it became known, so that "as of P" is a filter. Nothing here knows SQLite.
 """
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from service.domain.envelope import NewEvent, StoredEvent
 from service.domain.lens import Snapshot
+from service.domain.once import once
 from service.domain.upcasters import upcast
 
 Change = tuple[str, tuple[Any, ...]]
@@ -31,12 +31,12 @@ class Observed:
         self.position = stored.position
         self.recorded_at_us = stored.recorded_at_us
 
-    @cached_property
+    @once
     def data(self) -> Any:
         """The payload in today's shape (`service.domain.upcasters`)."""
         return upcast(self.event.type, self.event.schema_version, _decode(self.event.data))
 
-    @cached_property
+    @once
     def snapshot(self) -> Snapshot:
         """The payload as a State document. Raises MalformedState."""
         return Snapshot(self.data)
