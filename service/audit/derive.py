@@ -4,7 +4,7 @@ Memory: the partial tiles (O(log n)) and one number per stream. What does not fi
 on, so that one changed byte hides nothing behind it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from service.audit.findings import Report
@@ -12,7 +12,7 @@ from service.audit.merkle import HASH_SIZE, TILE_WIDTH, leaf_hash
 from service.audit.tree_head import TreeHead
 from service.domain.envelope import StoredEvent, data_digest, leaf_bytes
 from service.errors import Corrupt, EventNotFound
-from service.store.tree_edge import TreeEdge
+from service.store.tree_edge import TileRow, TreeEdge
 
 _BATCH = TILE_WIDTH
 
@@ -37,7 +37,7 @@ class RootClaim:
 
 def derive_log(source: EventSource, size: int, claims: Sequence[RootClaim], report: Report) -> None:
     """Check positions 1 to `size` of the source, and every claim about a root; findings go into the report."""
-    walk = _Walk(source, size, report)
+    walk = _Walk(source, report)
     for claim in sorted(claims, key=lambda one: one.head.size):
         if claim.head.size > size:
             report.add(
@@ -54,13 +54,13 @@ def derive_log(source: EventSource, size: int, claims: Sequence[RootClaim], repo
                 f"{claim.who} says {claim.head.root.hex()}",
             )
     walk.advance(size)
+    walk.finish()
     report.size, report.root, report.streams = size, walk.root().hex(), walk.streams_count()
 
 
 class _Walk:
-    def __init__(self, source: EventSource, size: int, report: Report) -> None:
+    def __init__(self, source: EventSource, report: Report) -> None:
         self._source = source
-        self._size = size
         self._report = report
         self._edge = TreeEdge()
         self._stream_heads: dict[str, int] = {}
@@ -81,12 +81,17 @@ class _Walk:
             up_to = min(size, after + _BATCH - after % _BATCH)
             leaves = [self._leaf(position, event) for position, event in self._events(after, up_to)]
             self._edge, tiles = self._edge.extended(leaves)
-            for level, index, hashes in tiles:
-                is_complete = len(hashes) == TILE_WIDTH * HASH_SIZE or self._edge.size == self._size
-                if level and is_complete and self._source.tile(level, index) != hashes:
-                    self._report.add(
-                        "tile_differs", f"tile {level}/{index} does not hold the hashes that its events give"
-                    )
+            self._compare_tiles([tile for tile in tiles if len(tile[2]) == TILE_WIDTH * HASH_SIZE])
+
+    def finish(self) -> None:
+        """Everything was visited: what is left are the partial tiles at the edge."""
+        self._compare_tiles(self._edge.partial_tiles())
+
+    def _compare_tiles(self, tiles: Iterable[TileRow]) -> None:
+        """Hold tiles against the stored ones. The bottom level is left out: its hashes are compared one by one."""
+        for level, index, hashes in tiles:
+            if level and self._kept_tile(level, index) != hashes:
+                self._report.add("tile_differs", f"tile {level}/{index} does not hold the hashes that its events give")
 
     def _events(self, after: int, up_to: int) -> Iterator[tuple[int, StoredEvent | None]]:
         """Every position in (after, up_to] with its event; None, and a finding, where it cannot be read."""
@@ -131,8 +136,15 @@ class _Walk:
     def _kept_leaf(self, position: int) -> bytes:
         index, at = divmod(position - 1, TILE_WIDTH)
         if self._bottom[0] != index:
-            self._bottom = (index, self._source.tile(0, index))
+            self._bottom = (index, self._kept_tile(0, index))
         return self._bottom[1][at * HASH_SIZE : (at + 1) * HASH_SIZE]
+
+    def _kept_tile(self, level: int, index: int) -> bytes:
+        try:
+            return self._source.tile(level, index)
+        except Corrupt as error:
+            self._report.add("tile_unreadable", f"tile {level}/{index}: {error.message}")
+            return b""
 
     def _check_order(self, event: StoredEvent) -> None:
         stream = event.event.stream

@@ -118,6 +118,8 @@ class SqliteDatabase(Database):
     def translate(self, error: sa.exc.DBAPIError) -> RetraceError | sa.exc.DBAPIError:
         """By SQLite's primary result code (sqlite.org/rescode.html)."""
         code = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF
+        if "Could not decode to UTF-8" in str(error.orig):
+            return Corrupt(f"the event store's file is damaged: {error.orig}")
         if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
             return _unavailable("another process holds the write lock of the event store")
         if code == sqlite3.SQLITE_FULL:

@@ -121,6 +121,14 @@ class Reader:
 
 
 def _event(row: Row, decoders: Mapping[int, KeyframeDecoder]) -> StoredEvent:
+    try:
+        return _event_of_sound_row(row, decoders)
+    except (TypeError, AttributeError, ValueError) as error:
+        # SQLite keeps values of any type in any column, so a changed file can hold what we never wrote.
+        raise Corrupt(f"the row of event {row[0]} is damaged: {error}", position=row[0]) from None
+
+
+def _event_of_sound_row(row: Row, decoders: Mapping[int, KeyframeDecoder]) -> StoredEvent:
     (
         position, event_id, stream, stream_position, type_, recorder, site, seq, schema_version, observed_at_us,
         recorded_at_us, correlation_id, causation_id, data_sha256, data_size, salt, encoding, keyframe, stored,

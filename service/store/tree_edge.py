@@ -28,6 +28,10 @@ class TreeEdge:
         edge._add(0, self.size, b"".join(leaf_hashes), changed)
         return edge, [(level, index, hashes) for (level, index), hashes in changed.items()]
 
+    def partial_tiles(self) -> list[TileRow]:
+        """The tiles that are not full yet."""
+        return [(level, index, bytes(self._partials[level])) for level, index, width in edge_tiles(self.size) if width]
+
     def root(self) -> bytes:
         """The root over all leaves: every perfect subtree that it is made of lies in a partial tile."""
         return root(self.size, self._node)
