@@ -221,9 +221,9 @@ def _check_access(path: str, manifest: Manifest, binding: Binding) -> None:
     if buffer is None:
         raise refusal(f"{path}.bindings: buffer {binding.buffer!r} is not in $.buffers")
     if binding.access == "uniform" and not isinstance(buffer, ConstantBuffer):
-        raise refusal(f"{path}.bindings: {binding.buffer!r} is a {buffer.role} buffer; only constants may be uniforms")
+        raise refusal(f"{path}.bindings: {binding.buffer!r} is of role {buffer.role}; only constants may be uniforms")
     if binding.access == "read_write" and not isinstance(buffer, OutputBuffer | ScratchBuffer):
-        raise refusal(f"{path}.bindings: {binding.buffer!r} is a {buffer.role} buffer, which is never writable")
+        raise refusal(f"{path}.bindings: {binding.buffer!r} is of role {buffer.role}, which is never writable")
 
 
 def _check_binding_counts(path: str, manifest: Manifest, dispatch: Dispatch) -> None:

@@ -94,7 +94,8 @@ def has_implausible_scale(tensors: list[TensorStatistics]) -> bool:
 
 
 def _add(found: TensorStatistics, values: Array) -> None:
-    numbers = values.astype(np.float64)
+    with np.errstate(invalid="ignore"):  # a signalling NaN is no mistake of ours: it is counted below
+        numbers = values.astype(np.float64)
     is_finite = np.isfinite(numbers)
     if not is_finite.all():
         found.nan += int(np.isnan(numbers).sum())
