@@ -32,9 +32,9 @@ BREATH_S = 0.005
 class Notebook:
     """A recorder that keeps everything in memory, in the order in which it was told."""
 
-    def __init__(self, page: str, job: str) -> None:
+    def __init__(self, page: str, clock: Clock) -> None:
         self.page = page
-        self.job = job
+        self.clock = clock
         self.events: list[dict[str, Any]] = []
         self.artifacts: list[tuple[str, int | None, bytes]] = []
         self.is_closed = False
@@ -43,7 +43,9 @@ class Notebook:
     def record(self, event_type: str, data: Any, causation_id: str | None = None) -> str:
         assert not self.is_closed, f"{self.page} recorded {event_type} after the end of its run"
         event_id = f"{self.page}-{len(self.events) + 1}"
-        self.events.append({"id": event_id, "type": event_type, "data": data, "causation_id": causation_id})
+        self.events.append({
+            "id": event_id, "at_us": self.clock(), "type": event_type, "data": data, "causation_id": causation_id,
+        })  # fmt: skip
         return event_id
 
     def archive(self, role: str, data: bytes, round_number: int | None = None) -> str:
@@ -125,11 +127,11 @@ def play(plan: JobPlan, seed: int) -> Played:
     switchboard, clock = QueueSwitchboard(), counted_clock()
     training, validation = split(load_digits(), seed)
     shards = dirichlet_shards(training, len(PARTICIPANTS), seed)
-    pages = {"owner": Notebook("owner", plan.id)}
+    pages = {"owner": Notebook("owner", clock)}
     failures: list[BaseException] = []
 
     def open_recorder(participant: str) -> Callable[[str], Notebook]:
-        return lambda job: pages.setdefault(participant, Notebook(participant, job))
+        return lambda job: pages.setdefault(participant, Notebook(participant, clock))
 
     def live(number: int, participant: str) -> None:
         person = Person(
