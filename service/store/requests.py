@@ -4,8 +4,8 @@ The queue is bounded by requests and by bytes; a full one refuses at once (Store
 own side and memory stays bounded.
 """
 
+import re
 import threading
-import uuid
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -20,6 +20,7 @@ from service.errors import InvalidField, StoreOverloaded, StoreUnavailable, TooL
 
 GROUP_REQUESTS_MAX = 512
 GROUP_EVENTS_MAX = 4096
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _INT64_MAX = 2**63 - 1
 _OBSERVED_MIN_US, _OBSERVED_MAX_US = -62_135_596_800_000_000, 253_402_300_799_999_999
 _ENVELOPE_BYTES = 512
@@ -63,34 +64,24 @@ Request = AppendRequest | WorkRequest
 
 def prepare(events: Sequence[NewEvent], expected_version: int | None) -> AppendRequest:
     """A request out of checked events. Raises InvalidField for what no database can keep, naming the event."""
-    items = [
-        Prepared(event, _event_id(event, at), sha256((event.salt or b"") + event.data).digest())
-        for at, event in enumerate(events)
-    ]
+    items = []
     for at, event in enumerate(events):
+        if _UUID.fullmatch(event.id) is None:
+            raise InvalidField(f"[{at}].id: got {event.id[:64]!r}, wanted a lower-case UUID", path=f"[{at}].id")
         _check_numbers(event, at)
         _check_text(event, at)
+        digest = sha256(event.data if event.salt is None else event.salt + event.data).digest()
+        items.append(Prepared(event, bytes.fromhex(event.id.replace("-", "")), digest))
     if expected_version is not None and len({event.stream for event in events}) != 1:
         raise InvalidField("expected_version needs a batch whose events are all of one stream", path="stream")
     return AppendRequest(items, expected_version)
 
 
-def _event_id(event: NewEvent, at: int) -> bytes:
-    try:
-        parsed = uuid.UUID(event.id)
-    except ValueError:
-        parsed = None
-    if parsed is None or str(parsed) != event.id:
-        raise InvalidField(f"[{at}].id: got {event.id[:64]!r}, wanted a lower-case UUID", path=f"[{at}].id")
-    return parsed.bytes
-
-
 def _check_numbers(event: NewEvent, at: int) -> None:
     if not _OBSERVED_MIN_US <= event.observed_at_us <= _OBSERVED_MAX_US:
         raise InvalidField(f"[{at}].observed_at is outside the years 1 to 9999", path=f"[{at}].observed_at")
-    for name, number in (("source.seq", event.source.seq), ("schema_version", event.schema_version)):
-        if not 0 <= number <= _INT64_MAX:
-            raise InvalidField(f"[{at}].{name}: got {number}, wanted 0 to 2^63-1", path=f"[{at}].{name}")
+    if not (0 <= event.source.seq <= _INT64_MAX and 0 <= event.schema_version <= _INT64_MAX):
+        raise InvalidField(f"[{at}]: seq and schema_version must be 0 to 2^63-1", path=f"[{at}].source.seq")
 
 
 def _check_text(event: NewEvent, at: int) -> None:

@@ -16,7 +16,7 @@ from service.errors import Conflict, Corrupt, EventIdConflict, VersionConflict
 from service.store import schema
 from service.store.codec import Encoder
 from service.store.engine import Database, Row
-from service.store.leaves import leaf_bytes_of
+from service.store.leaves import leaf_bytes_of, moment_text
 from service.store.names import InternedNames
 from service.store.requests import AppendRequest, Prepared, uuid_text
 from service.store.tree_edge import TreeEdge, edge_tiles
@@ -205,6 +205,7 @@ class Sequencer:
             database, connection, {(one.event.source.recorder, one.event.source.site) for one in group.placed}
         )
         rows, leaves = [], []
+        recorded_at = moment_text(group.recorded_at_us)
         for one, item in zip(group.placed, group.items, strict=True):
             event, position = one.event, one.position
             source = event.source
@@ -220,9 +221,7 @@ class Sequencer:
                 event.correlation_id, event.causation_id, one.data_sha256, len(event.data), event.salt,
                 encoding, keyframe, payload,
             ))  # fmt: skip
-            leaves.append(
-                leaf_hash(leaf_bytes_of(event, position, one.stream_position, one.recorded_at_us, one.data_sha256))
-            )
+            leaves.append(leaf_hash(leaf_bytes_of(event, position, one.stream_position, recorded_at, one.data_sha256)))
         edge, tiles = self._edge.extended(leaves)
         database.insert(connection, schema.events, rows)
         database.replace_tiles(connection, tiles)
