@@ -21,6 +21,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """`s3://…` for artifact bytes; None means a folder in the data folder."""
     host: str = "127.0.0.1"
     port: int = 7400
+    allowed_hosts: str | None = None
+    """Host names, with commas between, that requests may come to besides loopback and `host`."""
+    allowed_origins: str | None = None
+    """Origins of pages, with commas between, that may send (`https://lab.example`); the service's own always may."""
     log_origin: str = "retrace.local/log"
     """Origin line of the transparency log: a name without scheme, spaces or plus signs."""
     body_bytes_max: int = 10 * 1024 * 1024
@@ -34,6 +38,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     queue_bytes_max: int = 256 * 1024 * 1024
     stale_after_s: float = 10.0
     """A participant without fresh evidence for this long is stale, unless the job's settings say otherwise."""
+    speed_break_ratio: float = 8.0
+    """A computation-only speed that falls to this fraction (1/8) while the backend stays is a speed break."""
+    throttled_gap_s: float = 60.0
+    throttled_tolerance_s: float = 10.0
+    """Gaps between a page's snapshots within this much of `throttled_gap_s` are a background tab's, not a loss."""
+    clock_skew_s: float = 30.0
+    """A page whose clock differs from ours by more is flagged; liveness never uses it."""
     tree_head_every_s: float = 5.0
     replay_wall_s: float = 60.0
     replay_memory_bytes: int = 4 * 1024 * 1024 * 1024

@@ -16,6 +16,7 @@ API_UNAVAILABLE = "api.unavailable"
 API_REPLACED = "api.replaced"
 RECORDER_STARTED = "recorder.started"
 RECORDER_STOPPED = "recorder.stopped"
+RECORDER_THINNED = "recorder.thinned"
 SAVED_JOBS_REPORTED = "saved-jobs.reported"
 STORAGE_REPORTED = "storage.reported"
 DEMOS_REPORTED = "demos.reported"
@@ -28,7 +29,7 @@ KEY_ROTATED = "key.rotated"
 
 RECORDER_TYPES = frozenset({
     STATE_REPORTED, COMMAND_CALLED, COMMAND_RETURNED, API_CONNECTED, API_UNAVAILABLE, API_REPLACED,
-    RECORDER_STARTED, RECORDER_STOPPED, SAVED_JOBS_REPORTED, STORAGE_REPORTED, DEMOS_REPORTED,
+    RECORDER_STARTED, RECORDER_STOPPED, RECORDER_THINNED, SAVED_JOBS_REPORTED, STORAGE_REPORTED, DEMOS_REPORTED,
 })  # fmt: skip
 """Types that a recorder may send."""
 
@@ -72,6 +73,12 @@ class RecorderStarted(msgspec.Struct):
     kind: str
     recorder_version: str
     user_agent: str | None = None
+
+
+class RecorderThinned(msgspec.Struct):
+    """`recorder.thinned`: snapshots that were dropped before they were sent, as the recorder's memory was full."""
+
+    count: int
 
 
 class ArtifactArchived(msgspec.Struct):

@@ -46,3 +46,8 @@ def parse_rfc3339(text: str, path: str = "$") -> int:
 def format_us(moment_us: int) -> str:
     """`2026-12-01T05:00:00.123000Z` for a moment in µs UTC (years 1 to 9999)."""
     return (_EPOCH + timedelta(microseconds=moment_us)).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
+
+
+def as_seconds(duration_us: int) -> float:
+    """A duration in µs as seconds, for answers."""
+    return duration_us / US_PER_S

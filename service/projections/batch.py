@@ -26,6 +26,7 @@ from service.projections.fold_cache import is_due, load_live, store_cache, store
 from service.projections.projection import Change, Failure, Observed, guarded
 from service.projections.recorders import RecorderRun
 from service.projections.streams import StreamFold, fold_stream
+from service.projections.thresholds import Thresholds
 
 _JOB = "INSERT OR IGNORE INTO jobs (first_position, stream, site) VALUES (?,?,?)"
 MEMORY_MAX = 1024
@@ -46,10 +47,10 @@ class Memory:
 class Batch:
     """Folds events one by one and writes their rows. Use it inside one write transaction."""
 
-    def __init__(self, connection: sqlite3.Connection, memory: Memory, stale_limit_us: int) -> None:
+    def __init__(self, connection: sqlite3.Connection, memory: Memory, thresholds: Thresholds) -> None:
         self._connection = connection
         self._memory = memory
-        self._stale_limit_us = stale_limit_us
+        self._thresholds = thresholds
         self._changes: list[Change] = []
         self._touched_streams: dict[str, None] = {}
         self._touched_runs: dict[str, None] = {}
@@ -78,7 +79,7 @@ class Batch:
     def _fold_stream(self, observed: Observed, failures: list[Failure]) -> None:
         stream = observed.event.stream
         before = self._memory.folds.get(stream) or load_live(self._connection, stream) or StreamFold()
-        folded = fold_stream(before, observed, self._stale_limit_us)
+        folded = fold_stream(before, observed, self._thresholds)
         self._memory.folds[stream] = folded.fold
         self._touched_streams[stream] = None
         failures += folded.failures

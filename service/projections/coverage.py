@@ -14,7 +14,7 @@ from service.domain.envelope import StoredEvent
 from service.projections.projection import Change
 
 VIEWS = (
-    "jobs", "participants", "recorders", "checkpoints", "metrics", "commands", "replays",
+    "jobs", "participants", "timeline", "diagnostics", "recorders", "checkpoints", "metrics", "commands", "replays",
 )  # fmt: skip
 """Every view by name; all move together, and each has its own row so that a poison event counts against its view."""
 

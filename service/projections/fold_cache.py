@@ -12,6 +12,7 @@ import zstandard
 from service.domain.envelope import StoredEvent
 from service.projections.projection import Change
 from service.projections.streams import StreamFold, fold_on
+from service.projections.thresholds import Thresholds
 
 CACHE_EVERY = 128
 """Events of one stream between two fold caches: halving it halves the events to fold and doubles the bytes kept."""
@@ -59,7 +60,7 @@ def load_live(connection: sqlite3.Connection, stream: str) -> StreamFold | None:
 
 
 def load_as_of(
-    connection: sqlite3.Connection, stream: str, up_to: int, read: ReadEvents, stale_limit_us: int
+    connection: sqlite3.Connection, stream: str, up_to: int, read: ReadEvents, thresholds: Thresholds
 ) -> StreamFold | None:  # fmt: skip
     """The stream's fold after its last event at or before `up_to`; None when it had none."""
     live = connection.execute(_LIVE, (stream,)).fetchone()
@@ -69,5 +70,5 @@ def load_as_of(
         return unpack(live[1])
     nearest = connection.execute(_NEAREST, (stream, up_to)).fetchone()
     fold = unpack(nearest[1]) if nearest else StreamFold()
-    fold = fold_on(fold, read(fold.position, CACHE_EVERY, up_to, stream), stale_limit_us)
+    fold = fold_on(fold, read(fold.position, CACHE_EVERY, up_to, stream), thresholds)
     return fold if fold.sites else None

@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from service.domain.lens import as_seconds
+from service.domain.times import as_seconds
 
 State = Literal["fresh", "stale", "gone"]
 

@@ -24,15 +24,16 @@ from service.projections.projection import Change, JobAsOf, Observed
 NAME = "recorders"
 API_TYPES = frozenset({API_CONNECTED, API_UNAVAILABLE, API_REPLACED})
 
-_OPEN_GAP = """INSERT OR IGNORE INTO recorder_gaps (recorder, first_seq, last_seq, opened_position, opened_us)
- VALUES (?,?,?,?,?)"""
+_OPEN_GAP = """INSERT OR IGNORE INTO recorder_gaps (recorder, first_seq, last_seq, opened_position, opened_us,
+ heard_position, heard_us) VALUES (?,?,?,?,?,?,?)"""
 _CLOSE_GAP = """UPDATE recorder_gaps SET closed_position = ?, closed_us = ?
  WHERE recorder = ? AND first_seq = ? AND last_seq = ? AND closed_position IS NULL"""
 _HEARD_IN = "INSERT OR IGNORE INTO recorder_streams (stream, recorder, first_position) VALUES (?,?,?)"
 _LIFE = "INSERT INTO recorder_life (position, recorder, recorded_at_us, type, data) VALUES (?,?,?,?,?)"
 _STORE_RUN = """INSERT OR REPLACE INTO recorder_runs (recorder, site, first_position, run) VALUES (?,?,?,?)"""
 
-Gap = tuple[int, int]
+Gap = tuple[int, int, int | None, int | None]
+"""First and last missing `seq`, then position and time of the last event heard before the hole."""
 
 
 class RecorderRun(msgspec.Struct, frozen=True, array_like=True):
@@ -41,6 +42,8 @@ class RecorderRun(msgspec.Struct, frozen=True, array_like=True):
     site: str
     first_position: int
     last_seq: int = 0
+    last_position: int | None = None
+    last_us: int | None = None
     gaps: tuple[Gap, ...] = ()
     streams: tuple[str, ...] = ()
 
@@ -51,12 +54,12 @@ def fold(run: RecorderRun | None, observed: Observed) -> tuple[RecorderRun, list
     recorder, seq = event.source.recorder, event.source.seq
     run = run or RecorderRun(event.source.site, position)
     changes: list[Change] = []
-    gaps, last_seq = run.gaps, run.last_seq
+    gaps, last_seq, last_heard = run.gaps, run.last_seq, (run.last_position, run.last_us)
     if seq > last_seq:
         if seq > last_seq + 1:
-            gaps = (*gaps, (last_seq + 1, seq - 1))
+            gaps = (*gaps, (last_seq + 1, seq - 1, run.last_position, run.last_us))
             changes.append(_opened(recorder, gaps[-1], observed))
-        last_seq = seq
+        last_seq, last_heard = seq, (position, observed.recorded_at_us)
     else:
         gaps, narrowed = _narrowed(gaps, seq, recorder, observed)
         changes += narrowed
@@ -66,7 +69,7 @@ def fold(run: RecorderRun | None, observed: Observed) -> tuple[RecorderRun, list
         changes.append((_HEARD_IN, (event.stream, recorder, position)))
     if event.type in API_TYPES or event.type in (RECORDER_STARTED, RECORDER_STOPPED):
         changes.append((_LIFE, (position, recorder, observed.recorded_at_us, event.type, event.data.decode())))
-    return RecorderRun(run.site, run.first_position, last_seq, gaps, streams), changes
+    return RecorderRun(run.site, run.first_position, last_seq, *last_heard, gaps, streams), changes
 
 
 def is_of_recorder(observed: Observed) -> bool:
@@ -75,7 +78,7 @@ def is_of_recorder(observed: Observed) -> bool:
 
 
 def _opened(recorder: str, gap: Gap, observed: Observed) -> Change:
-    return _OPEN_GAP, (recorder, *gap, observed.position, observed.recorded_at_us)
+    return _OPEN_GAP, (recorder, *gap[:2], observed.position, observed.recorded_at_us, *gap[2:])
 
 
 def _narrowed(
@@ -84,9 +87,10 @@ def _narrowed(
     hit = next((gap for gap in gaps if gap[0] <= seq <= gap[1]), None)
     if hit is None:
         return gaps, []
-    rest = tuple(gap for gap in ((hit[0], seq - 1), (seq + 1, hit[1])) if gap[0] <= gap[1])
-    closed: Change = _CLOSE_GAP, (observed.position, observed.recorded_at_us, recorder, *hit)
-    kept = tuple(sorted((*(gap for gap in gaps if gap != hit), *rest)))
+    parts = ((hit[0], seq - 1, *hit[2:]), (seq + 1, *hit[1:]))
+    rest = tuple(gap for gap in parts if gap[0] <= gap[1])
+    closed: Change = _CLOSE_GAP, (observed.position, observed.recorded_at_us, recorder, *hit[:2])
+    kept = tuple(sorted((*(gap for gap in gaps if gap != hit), *rest), key=lambda gap: gap[0]))
     return kept, [closed, *(_opened(recorder, gap, observed) for gap in rest)]
 
 

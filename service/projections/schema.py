@@ -7,7 +7,7 @@ keeps integers of any size digit for digit. There are no migrations: another VIE
 import sqlite3
 from pathlib import Path
 
-VIEWS_FORMAT = 1
+VIEWS_FORMAT = 2
 """Raise it whenever a table or a fold changes: an older file is then thrown away and folded again."""
 
 TABLES = """
@@ -31,7 +31,7 @@ CREATE TABLE recorder_streams (
   PRIMARY KEY (stream, recorder)) WITHOUT ROWID;
 CREATE TABLE recorder_gaps (
   recorder TEXT NOT NULL, first_seq INTEGER NOT NULL, last_seq INTEGER NOT NULL, opened_position INTEGER NOT NULL,
-  opened_us INTEGER NOT NULL, closed_position INTEGER, closed_us INTEGER,
+  opened_us INTEGER NOT NULL, heard_position INTEGER, heard_us INTEGER, closed_position INTEGER, closed_us INTEGER,
   PRIMARY KEY (recorder, first_seq, last_seq)) WITHOUT ROWID;
 CREATE TABLE recorder_life (
   position INTEGER PRIMARY KEY, recorder TEXT NOT NULL, recorded_at_us INTEGER NOT NULL, type TEXT NOT NULL,
@@ -59,6 +59,15 @@ CREATE TABLE checkpoint_reports (
   position INTEGER NOT NULL, recorded_us INTEGER NOT NULL, observed_us INTEGER NOT NULL, word TEXT NOT NULL);
 CREATE UNIQUE INDEX checkpoint_reports_by_digest ON checkpoint_reports (stream, site, digest);
 CREATE INDEX checkpoint_reports_by_sha256 ON checkpoint_reports (sha256, position);
+CREATE TABLE intervals (
+  stream TEXT NOT NULL, site TEXT NOT NULL, participant TEXT NOT NULL, subject TEXT NOT NULL, value TEXT,
+  from_position INTEGER NOT NULL, from_us INTEGER NOT NULL, closed_position INTEGER NOT NULL, to_us INTEGER NOT NULL);
+CREATE INDEX intervals_by_participant ON intervals (stream, site, participant, closed_position);
+CREATE TABLE flags (
+  stream TEXT NOT NULL, site TEXT NOT NULL, name TEXT NOT NULL, participant TEXT NOT NULL, subject TEXT NOT NULL,
+  opened_position INTEGER NOT NULL, opened_us INTEGER NOT NULL, closed_position INTEGER NOT NULL,
+  closed_us INTEGER NOT NULL, evidence TEXT NOT NULL, detail TEXT NOT NULL);
+CREATE INDEX flags_by_job ON flags (stream, site, closed_position);
 CREATE TABLE metrics (
   stream TEXT NOT NULL, site TEXT NOT NULL, sha256 TEXT NOT NULL, segment INTEGER NOT NULL, round INTEGER,
   split TEXT NOT NULL, name TEXT NOT NULL, said TEXT NOT NULL, value REAL, tag TEXT, reason TEXT,

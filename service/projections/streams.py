@@ -8,24 +8,29 @@ import msgspec
 
 from service.domain.envelope import StoredEvent
 from service.domain.events import SERVICE_TYPES, STATE_REPORTED
-from service.projections import jobs, participants
+from service.projections import diagnostics, jobs, participants, timeline
+from service.projections.diagnostics import DiagnosticsView
 from service.projections.jobs import JobView
 from service.projections.participants import ParticipantsView
 from service.projections.projection import Change, Failure, Observed, guarded
+from service.projections.step import Step
+from service.projections.thresholds import Thresholds
+from service.projections.timeline import TimelineView
 
 NO_SITE = ""
 """The site of a job of which only the service spoke: something was archived, and no page was heard yet."""
-STATE_VIEWS = (jobs.NAME, participants.NAME)
 
 
 class SiteFold(msgspec.Struct, frozen=True, array_like=True):
     """Every state view of one job."""
 
     first_position: int
-    last_position: int
-    last_recorded_at_us: int
+    last_position: int = 0
+    last_recorded_at_us: int = 0
     job: JobView = JobView()
     participants: ParticipantsView = ParticipantsView()
+    timeline: TimelineView = TimelineView()
+    diagnostics: DiagnosticsView = DiagnosticsView()
 
 
 class StreamFold(msgspec.Struct, frozen=True, array_like=True):
@@ -43,25 +48,46 @@ class Folded(msgspec.Struct, frozen=True):
     failures: list[Failure]
 
 
-def fold_stream(stream: StreamFold, observed: Observed, stale_limit_us: int) -> Folded:
+def fold_stream(stream: StreamFold, observed: Observed, thresholds: Thresholds) -> Folded:
     """The stream's views after one more event of it."""
     changes: list[Change] = []
     failures: list[Failure] = []
     site = _site_of(stream, observed)
-    before = stream.sites.get(site)
-    first = before.first_position if before else observed.position
-    job, people = (before.job, before.participants) if before else (JobView(), ParticipantsView())
+    fold = stream.sites.get(site) or SiteFold(observed.position)
     if observed.event.type == STATE_REPORTED and not observed.stored.is_erased:
-        job = guarded(jobs.NAME, lambda: jobs.fold(job, observed), failures) or job
-        people = guarded(participants.NAME, lambda: participants.fold(people, observed, job), failures) or people
-    fold = SiteFold(first, observed.position, observed.recorded_at_us, job, people)
+        fold = _fold_state(fold, observed, thresholds, changes, failures)
+    fold = SiteFold(
+        fold.first_position, observed.position, observed.recorded_at_us,
+        fold.job, fold.participants, fold.timeline, fold.diagnostics,
+    )  # fmt: skip
     return Folded(StreamFold(observed.position, {**stream.sites, site: fold}), changes, failures)
 
 
-def fold_on(stream: StreamFold, events: list[StoredEvent], stale_limit_us: int) -> StreamFold:
+def _fold_state(
+    before: SiteFold, observed: Observed, thresholds: Thresholds, changes: list[Change], failures: list[Failure]
+) -> SiteFold:  # fmt: skip
+    """Job and participants first; then the views that look at what changed, which need both."""
+    job = guarded(jobs.NAME, lambda: jobs.fold(before.job, observed), failures)
+    if job is None:
+        return before
+    people = guarded(participants.NAME, lambda: participants.fold(before.participants, observed, job), failures)
+    if people is None:
+        return msgspec.structs.replace(before, job=job)
+    limit_us = jobs.stale_limit_us(job, thresholds.stale_after_us)
+    step = Step(observed, before.job, job, before.participants, people, limit_us, thresholds)
+    line = guarded(timeline.NAME, lambda: timeline.fold(before.timeline, step), failures)
+    flags = guarded(diagnostics.NAME, lambda: diagnostics.fold(before.diagnostics, step), failures)
+    changes += [*(line[1] if line else ()), *(flags[1] if flags else ())]
+    return msgspec.structs.replace(
+        before, job=job, participants=people,
+        timeline=line[0] if line else before.timeline, diagnostics=flags[0] if flags else before.diagnostics,
+    )  # fmt: skip
+
+
+def fold_on(stream: StreamFold, events: list[StoredEvent], thresholds: Thresholds) -> StreamFold:
     """The stream's views after more events of it, for looking back: rows and failures were kept the first time."""
     for stored in events:
-        stream = fold_stream(stream, Observed(stored), stale_limit_us).fold
+        stream = fold_stream(stream, Observed(stored), thresholds).fold
     return stream
 
 

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Self
 
 from service.domain.envelope import StoredEvent
-from service.domain.times import US_PER_S, Clock, system_clock
+from service.domain.times import Clock, system_clock
 from service.projections import coverage, schema
 from service.projections.batch import Batch, Memory
 from service.projections.connections import Connections
 from service.projections.fold_cache import ReadEvents, load_as_of
 from service.projections.streams import StreamFold
+from service.projections.thresholds import thresholds_of
 from service.settings import Settings
 
 FILE_NAME = "views.sqlite"
@@ -30,7 +31,7 @@ class Views:
         """Use `Views.open`."""
         self.path = path
         self._clock = clock
-        self._stale_limit_us = int(settings.stale_after_s * US_PER_S)
+        self.thresholds = thresholds_of(settings)
         self._writing = threading.Lock()
         self._moved = threading.Condition()
         self._connections = Connections(path)
@@ -67,7 +68,7 @@ class Views:
 
     def _apply(self, events: Sequence[StoredEvent]) -> None:
         with self._connections.writing() as connection:
-            batch = Batch(connection, self._memory, self._stale_limit_us)
+            batch = Batch(connection, self._memory, self.thresholds)
             progress = self._progress
             for stored in events:
                 if stored.position <= progress.position:
@@ -88,12 +89,7 @@ class Views:
         self, connection: sqlite3.Connection, stream: str, up_to: int, read: ReadEvents
     ) -> StreamFold | None:  # fmt: skip
         """The state views of a stream as they stood at a position; None when the stream had no event yet."""
-        return load_as_of(connection, stream, up_to, read, self._stale_limit_us)
-
-    @property
-    def stale_limit_us(self) -> int:
-        """The limit for liveness where a job has none of its own."""
-        return self._stale_limit_us
+        return load_as_of(connection, stream, up_to, read, self.thresholds)
 
     def wait_for(self, position: int, timeout_s: float) -> int:
         """Block until the views have reached `position` or `timeout_s` is over. Returns where they are."""

@@ -20,6 +20,7 @@ from service.queries.checkpoint_routes import checkpoint_handlers
 from service.queries.event_routes import event_handlers
 from service.queries.history import JobSeen, Looking, look, next_page
 from service.queries.parameters import Limit, one_of, refuse_unknown_parameters
+from service.queries.replay_requests import ask_for_replay
 from service.queries.responses import Asked, Looked, answer, answer_list
 from service.store import EventStore
 
@@ -69,7 +70,7 @@ def _identity(seen: JobSeen) -> dict[str, Any]:
 
 def _heads(connection: sqlite3.Connection, looking: Looking, seen: JobSeen) -> dict[str, Any]:
     """How many participants are fresh, stale and gone, and since when the views miss an event."""
-    limit_us = jobs.stale_limit_us(seen.fold.job, looking.views.stale_limit_us)
+    limit_us = jobs.stale_limit_us(seen.fold.job, looking.views.thresholds.stale_after_us)
     states = [
         participants.liveness(one, looking.moment.moment_us, limit_us).state
         for one in seen.fold.participants.seen.values()
@@ -125,7 +126,7 @@ def show_participant(
 
 def _participant(looking: Looking, seen: JobSeen, participant: str) -> dict[str, Any]:
     one, job = seen.fold.participants.seen[participant], seen.fold.job
-    limit_us = jobs.stale_limit_us(job, looking.views.stale_limit_us)
+    limit_us = jobs.stale_limit_us(job, looking.views.thresholds.stale_after_us)
     return {
         "id": participant,
         "job": seen.job,
@@ -195,10 +196,10 @@ query_router = Router(
     path="/",
     route_handlers=[
         list_jobs, show_job, list_participants, show_participant, list_commands, list_metrics, list_recorders,
-        list_replays, show_replay, *checkpoint_handlers, *event_handlers,
+        list_replays, show_replay, *checkpoint_handlers, *event_handlers, ask_for_replay,
     ],
     dependencies={"looking": Provide(provide_looking, sync_to_thread=True)},
     guards=[refuse_unknown_parameters],
     tags=["views"],
 )  # fmt: skip
-"""Needs the dependencies `store`, `views` and `clock` by name."""
+"""Needs the dependencies `store`, `views`, `clock` and `service_run` by name."""

@@ -1,5 +1,6 @@
 """The query routes over a real store and real views, asked through Litestar's client; the clock is the test's."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from litestar.testing import TestClient
 
 from service.domain.envelope import NewEvent, Source
 from service.errors import AmbiguousJob, NotFound, RetraceError
+from service.ingest.translate import ServiceRun
 from service.projections import Views
 from service.projections.runner import catch_up
 from service.queries.routes import query_router
@@ -28,7 +30,12 @@ class Bench:
         settings = Settings(data=str(folder))
         self.store = EventStore.open(settings, self.clock)
         self.views = Views.open(settings, self.clock)
-        dependencies = {"store": self.store, "views": self.views, "clock": self.clock, "settings": settings}
+        dependencies = {
+            "store": self.store,
+            "views": self.views,
+            "clock": self.clock,
+            "service_run": ServiceRun(self.clock, os.urandom),
+        }
         self.client = TestClient(
             Litestar(
                 [query_router],

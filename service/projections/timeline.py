@@ -1,0 +1,183 @@
+"""The timeline view: for each participant and for the job, which value of which subject held from when to when.
+
+Subjects of a participant: `status`, `stage`, `backend`, `assignment`, `liveness`; of the job: `phase`, `round`. Open
+intervals are part of the fold; a closed one is a row, known since the event that closed it. Times are `recorded_at`.
+Rules. A value holds from the snapshot that first told it to the snapshot that told another one; an unavailable value is
+a value too (null). Liveness: fresh from the first evidence; when evidence comes after the limit, the time between is
+stale from limit on; gone from the word that says so. What a recorder lost is no quiet: see `unknown_intervals`.
+"""
+
+import sqlite3
+from typing import Any, NamedTuple
+
+import msgspec
+
+from service.domain import lens
+from service.domain.times import format_us
+from service.projections.jobs import page_that_counts
+from service.projections.participants import ParticipantsView, Seen, is_gone, said_that_counts
+from service.projections.projection import Change, JobAsOf, Observed
+from service.projections.step import Step
+
+NAME = "timeline"
+JOB = ""
+"""Stands for the job itself where a participant's id would be."""
+LIVENESS = "liveness"
+
+_CLOSED = """INSERT INTO intervals (stream, site, participant, subject, value, from_position, from_us, closed_position,
+ to_us) VALUES (?,?,?,?,?,?,?,?,?)"""
+_SELECT = """SELECT participant, subject, value, from_position, from_us, closed_position, to_us FROM intervals
+ WHERE stream = ? AND site = ? AND closed_position <= ?"""
+_UNKNOWN = """SELECT g.recorder, g.first_seq, g.last_seq, g.heard_position, g.heard_us, g.opened_position, g.opened_us
+ FROM recorder_gaps g JOIN recorder_streams s ON s.recorder = g.recorder AND s.stream = ?
+ JOIN recorder_runs r ON r.recorder = g.recorder AND r.site = ?
+ WHERE g.opened_position <= ? AND g.heard_us IS NOT NULL AND (g.closed_position IS NULL OR g.closed_position > ?)
+ ORDER BY g.opened_position"""
+
+
+class Held(msgspec.Struct, frozen=True, array_like=True):
+    """A value that holds since an event."""
+
+    value: str | None
+    position: int
+    since_us: int
+
+
+class TimelineView(msgspec.Struct, frozen=True, array_like=True):
+    """The open intervals: by participant (the job under its own key), then by subject."""
+
+    held: dict[str, dict[str, Held]] = {}
+
+
+class Interval(NamedTuple):
+    """`closed_position` is the event that told its end, `to_us` the end; both None while it is open."""
+
+    participant: str
+    subject: str
+    value: str | None
+    from_position: int
+    from_us: int
+    closed_position: int | None
+    to_us: int | None
+
+
+def fold(view: TimelineView, step: Step) -> tuple[TimelineView, list[Change]]:
+    """The open intervals after one `state.reported`, and rows of those it closed."""
+    observed, closed = step.observed, list[Interval]()
+    held = dict(view.held)
+    page = page_that_counts(step.job)
+    if page is not None and page.position == observed.position:
+        held[JOB] = _follow(held.get(JOB, {}), JOB, lens.job_track(page.job), observed, closed)
+    for participant in observed.snapshot.participants:
+        seen = step.people.seen.get(participant)
+        if seen is None:
+            continue
+        before = held.get(participant, {})
+        said = said_that_counts(seen, step.limit_us)
+        if said.position == observed.position:
+            before = _follow(before, participant, lens.participant_track(said.word), observed, closed)
+        held[participant] = _follow_liveness(before, participant, seen, step, closed)
+    event = observed.event
+    rows: list[Change] = [(_CLOSED, (event.stream, event.source.site, *interval)) for interval in closed]
+    return TimelineView(held), rows
+
+
+def _follow(
+    before: dict[str, Held], participant: str, told: dict[str, str | None], observed: Observed, closed: list[Interval]
+) -> dict[str, Held]:  # fmt: skip
+    after = None
+    for subject, value in told.items():
+        old = before.get(subject)
+        if old is not None and old.value == value:
+            continue
+        after = after or dict(before)
+        after[subject] = Held(value, observed.position, observed.recorded_at_us)
+        if old is not None:
+            closed.append(_closed(participant, subject, old, observed))
+    return after or before
+
+
+def _closed(participant: str, subject: str, old: Held, observed: Observed, to_us: int | None = None) -> Interval:
+    end_us = observed.recorded_at_us if to_us is None else to_us
+    return Interval(participant, subject, old.value, old.position, old.since_us, observed.position, end_us)
+
+
+def _follow_liveness(
+    before: dict[str, Held], participant: str, seen: Seen, step: Step, closed: list[Interval]
+) -> dict[str, Held]:  # fmt: skip
+    """Liveness told by this event: that someone was stale until now, is gone, or is back."""
+    observed, held = step.observed, before.get(LIVENESS)
+    value = "gone" if is_gone(seen) else "fresh"
+    now = Held(value, observed.position, observed.recorded_at_us)
+    was = step.people_before.seen.get(participant)
+    if held is None or was is None:
+        return {**before, LIVENESS: now}
+    stale_us = was.evidence_us + step.limit_us
+    is_told = value != held.value or seen.evidence_position == observed.position
+    if held.value == "fresh" and is_told and now.since_us >= stale_us:
+        closed.append(_closed(participant, LIVENESS, held, observed, stale_us))
+        closed.append(_closed(participant, LIVENESS, Held("stale", was.evidence_position, stale_us), observed))
+    elif value != held.value:
+        closed.append(_closed(participant, LIVENESS, held, observed))
+    else:
+        return before
+    return {**before, LIVENESS: now}
+
+
+def intervals_as_of(
+    connection: sqlite3.Connection, job: JobAsOf, view: TimelineView, people: ParticipantsView, moment: tuple[int, int]
+) -> list[Interval]:  # fmt: skip
+    """Every interval known at a moment, closed and open, by start. `moment` is (now, limit for liveness) in µs."""
+    now_us, limit_us = moment
+    found = [Interval(*row) for row in connection.execute(_SELECT, job)]
+    for participant, subjects in view.held.items():
+        for subject, held in subjects.items():
+            still = Interval(participant, subject, held.value, held.position, held.since_us, None, None)
+            seen = people.seen.get(participant)
+            is_fresh = subject == LIVENESS and held.value == "fresh"
+            found += _open_liveness(still, seen, now_us, limit_us) if is_fresh and seen else [still]
+    return sorted(found, key=lambda interval: (interval.from_us, interval.participant, interval.subject))
+
+
+def _open_liveness(still: Interval, seen: Seen, now_us: int, limit_us: int) -> list[Interval]:
+    """Fresh until now; or fresh until the limit, and stale since: that end is told by the clock, not by an event."""
+    stale_us = seen.evidence_us + limit_us
+    if now_us < stale_us:
+        return [still]
+    stale = still._replace(value="stale", from_position=seen.evidence_position, from_us=stale_us)
+    return [still._replace(to_us=stale_us), stale]
+
+
+def interval_facts(interval: Interval) -> dict[str, Any]:
+    """An interval as an answer."""
+    return {
+        "participant": interval.participant or None,
+        "subject": interval.subject,
+        "value": interval.value,
+        "from": format_us(interval.from_us),
+        "to": None if interval.to_us is None else format_us(interval.to_us),
+        "from_position": interval.from_position,
+        "closed_position": interval.closed_position,
+        "is_open": interval.to_us is None,
+    }
+
+
+def unknown_intervals(connection: sqlite3.Connection, job: JobAsOf) -> list[dict[str, Any]]:
+    """When events of a recorder are missing: between the last event before the hole and the one after it.
+
+    What happened then is unknown, not quiet. A gap that was filled later is no hole any more.
+    """
+    return [
+        {
+            "recorder": recorder,
+            "first_seq": first,
+            "last_seq": last,
+            "from": format_us(heard_us),
+            "to": format_us(opened_us),
+            "from_position": heard_position,
+            "closed_position": opened_position,
+        }
+        for recorder, first, last, heard_position, heard_us, opened_position, opened_us in connection.execute(
+            _UNKNOWN, (job.stream, job.site, job.up_to, job.up_to)
+        )
+    ]
