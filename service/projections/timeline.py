@@ -162,22 +162,34 @@ def interval_facts(interval: Interval) -> dict[str, Any]:
     }
 
 
-def unknown_intervals(connection: sqlite3.Connection, job: JobAsOf) -> list[dict[str, Any]]:
-    """When events of a recorder are missing: between the last event before the hole and the one after it.
+class Unknown(NamedTuple):
+    """Between two events of a recorder, while those between them are missing."""
 
-    What happened then is unknown, not quiet. A gap that was filled later is no hole any more.
+    recorder: str
+    first_seq: int
+    last_seq: int
+    from_position: int
+    from_us: int
+    opened_position: int
+    to_us: int
+
+
+def unknown_intervals(connection: sqlite3.Connection, job: JobAsOf) -> list[Unknown]:
+    """The holes in what the job's recorders sent, as known at a position.
+
+    What happened then is unknown, not quiet. A hole that was filled later is none any more.
     """
-    return [
-        {
-            "recorder": recorder,
-            "first_seq": first,
-            "last_seq": last,
-            "from": format_us(heard_us),
-            "to": format_us(opened_us),
-            "from_position": heard_position,
-            "closed_position": opened_position,
-        }
-        for recorder, first, last, heard_position, heard_us, opened_position, opened_us in connection.execute(
-            _UNKNOWN, (job.stream, job.site, job.up_to, job.up_to)
-        )
-    ]
+    return [Unknown(*row) for row in connection.execute(_UNKNOWN, (*job, job.up_to))]
+
+
+def unknown_facts(unknown: Unknown) -> dict[str, Any]:
+    """A hole as an answer."""
+    return {
+        "recorder": unknown.recorder,
+        "first_seq": unknown.first_seq,
+        "last_seq": unknown.last_seq,
+        "from": format_us(unknown.from_us),
+        "to": format_us(unknown.to_us),
+        "from_position": unknown.from_position,
+        "opened_position": unknown.opened_position,
+    }

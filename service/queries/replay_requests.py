@@ -30,7 +30,7 @@ class ReplayAsked(msgspec.Struct, forbid_unknown_fields=True):
 
 @post("/v1/checkpoints/{sha256:str}/replays", sync_to_thread=True, status_code=202)
 def ask_for_replay(
-    request: Asked, sha256: FromPath[str], looking: Looked, service_run: NamedDependency[ServiceRun], body: RawBody
+    request: Asked, sha256: FromPath[str], looking: Looked, run: NamedDependency[ServiceRun], body: RawBody
 ) -> Response[bytes]:  # fmt: skip
     """Ask for a checkpoint to be run again: 202 with the replay's id, 200 when the same is asked for already."""
     asked = _read_body(body)
@@ -40,9 +40,9 @@ def ask_for_replay(
     same = [replay for replay in before if replay["engine_asked"] == asked.engine]
     if same and not asked.again:
         return answer(request, same[-1], looking.moment)
-    replay_id = uuid7(service_run.clock(), service_run.random_bytes)
+    replay_id = uuid7(run.clock(), run.random_bytes)
     data = ReplayRequested(replay_id, sha256, asked.engine, round_number)
-    event = service_run.event(REPLAY_REQUESTED, stream, data)
+    event = run.event(REPLAY_REQUESTED, stream, data)
     [receipt] = looking.store.append([event]).result(timeout=APPEND_S)
     made = {"id": replay_id, "checkpoint_sha256": sha256, "engine_asked": asked.engine, "state": "waiting",
             "requested_position": receipt.position}  # fmt: skip

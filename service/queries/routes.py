@@ -19,9 +19,10 @@ from service.projections.streams import SiteFold
 from service.queries.checkpoint_routes import checkpoint_handlers
 from service.queries.event_routes import event_handlers
 from service.queries.history import JobSeen, Looking, look, next_page
-from service.queries.parameters import Limit, one_of, refuse_unknown_parameters
+from service.queries.parameters import Limit, one_of
 from service.queries.replay_requests import ask_for_replay
 from service.queries.responses import Asked, Looked, answer, answer_list
+from service.queries.timeline_routes import timeline_handlers
 from service.store import EventStore
 
 
@@ -196,10 +197,9 @@ query_router = Router(
     path="/",
     route_handlers=[
         list_jobs, show_job, list_participants, show_participant, list_commands, list_metrics, list_recorders,
-        list_replays, show_replay, *checkpoint_handlers, *event_handlers, ask_for_replay,
+        list_replays, show_replay, *checkpoint_handlers, *event_handlers, *timeline_handlers, ask_for_replay,
     ],
     dependencies={"looking": Provide(provide_looking, sync_to_thread=True)},
-    guards=[refuse_unknown_parameters],
     tags=["views"],
 )  # fmt: skip
-"""Needs the dependencies `store`, `views`, `clock` and `service_run` by name."""
+"""Needs the dependencies `store`, `views`, `clock` and `run` by name, and the guard of `parameters` on the app."""

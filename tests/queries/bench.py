@@ -14,6 +14,7 @@ from service.errors import AmbiguousJob, NotFound, RetraceError
 from service.ingest.translate import ServiceRun
 from service.projections import Views
 from service.projections.runner import catch_up
+from service.queries.parameters import refuse_unknown_parameters
 from service.queries.routes import query_router
 from service.settings import Settings
 from service.store import EventStore
@@ -34,13 +35,14 @@ class Bench:
             "store": self.store,
             "views": self.views,
             "clock": self.clock,
-            "service_run": ServiceRun(self.clock, os.urandom),
+            "run": ServiceRun(self.clock, os.urandom),
         }
         self.client = TestClient(
             Litestar(
                 [query_router],
                 dependencies={name: given(value) for name, value in dependencies.items()},
                 exception_handlers={RetraceError: problem},
+                guards=[refuse_unknown_parameters],
             )
         )
         self.client.__enter__()
