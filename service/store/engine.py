@@ -5,7 +5,7 @@ Statements are written once with `?` marks and run as driver text, because the O
 """
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,8 @@ class Database:
             yield
         except sa.exc.DBAPIError as error:
             raise self.translate(error) from error
+        except sa.exc.TimeoutError as error:
+            raise unavailable("all connections to the event store are in use") from error
 
     def translate(self, error: sa.exc.DBAPIError) -> RetraceError | sa.exc.DBAPIError:
         """What a driver error means to us; the error itself when it can only be a mistake of ours."""
@@ -92,6 +94,9 @@ class Database:
     def announce(self, connection: sa.Connection, position: int) -> None:
         """Tell other processes, inside the transaction, that the head is about to move. A hint only."""
 
+    def listen(self, on_hint: Callable[[], None]) -> None:
+        """Call `on_hint` when another process may have moved the head. Without other processes: never."""
+
     def text(self, statement: str) -> str:
         """The statement in the driver's spelling."""
         return statement
@@ -121,17 +126,18 @@ class SqliteDatabase(Database):
         if "Could not decode to UTF-8" in str(error.orig):
             return Corrupt(f"the event store's file is damaged: {error.orig}")
         if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
-            return _unavailable("another process holds the write lock of the event store")
+            return unavailable("another process holds the write lock of the event store")
         if code == sqlite3.SQLITE_FULL:
-            return _unavailable("the disk of the data folder is full; nothing of this request was stored")
+            return unavailable("the disk of the data folder is full; nothing of this request was stored")
         if code in {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY}:
-            return _unavailable(f"the event store's file cannot be used: {error.orig}")
+            return unavailable(f"the event store's file cannot be used: {error.orig}")
         if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
             return Corrupt(f"the event store's file is damaged: {error.orig}; run `retrace verify`")
         return error
 
 
-def _unavailable(reason: str) -> StoreUnavailable:
+def unavailable(reason: str) -> StoreUnavailable:
+    """The refusal that a sender may answer by trying again."""
     return StoreUnavailable(
         f"{reason}; send the same events again in {_RETRY_AFTER_S:g} s", retry_after_s=_RETRY_AFTER_S
     )

@@ -16,6 +16,7 @@ from service.store.append import Writer
 from service.store.engine import Database, SqliteDatabase
 from service.store.folder_lock import FolderLock
 from service.store.log_tables import newest_head
+from service.store.postgres import PostgresDatabase
 from service.store.read import Reader
 from service.store.requests import RequestQueue
 from service.store.subscribe import HeadWatch
@@ -39,17 +40,22 @@ class EventStore:
         if not read_only:
             queue = RequestQueue(settings.queue_requests_max, settings.queue_bytes_max)
             self._writer = Writer(database, clock, queue, self._watch.advance)
+        database.listen(self._watch.hint)
 
     @classmethod
     def open(cls, settings: Settings, clock: Clock = system_clock, read_only: bool = False) -> Self:
-        """Open the store of the data folder, bringing its schema up to date; a new one when there is none.
+        """Open the store that the settings name, bringing its schema up to date; a new one when there is none.
+
+        That is `events.sqlite` in the data folder, or the PostgreSQL database of `database_url`.
 
         With `read_only` it works beside a running writer and changes nothing. Raises DataFolderInUse when another
         process writes there, SetupError when the schema does not fit this code.
         """
-        lock = None if read_only else FolderLock(settings.folder)
+        is_embedded = settings.database_url is None
+        lock = FolderLock(settings.folder) if is_embedded and not read_only else None
+        database = None
         try:
-            database = SqliteDatabase(settings.folder / "events.sqlite", settings.synchronous, read_only)
+            database = _database(settings, read_only)
             if read_only:
                 with database.reading() as connection:
                     migrate.check(connection)
@@ -58,6 +64,8 @@ class EventStore:
                     migrate.upgrade(connection)
             return cls(database, clock, settings, lock, read_only)
         except BaseException:
+            if database is not None:
+                database.close()
             if lock is not None:
                 lock.release()
             raise
@@ -133,3 +141,9 @@ class EventStore:
         if self._writer is None:
             raise SetupError("the store was opened read-only; open it without read_only=True to write")
         return self._writer
+
+
+def _database(settings: Settings, read_only: bool) -> Database:
+    if settings.database_url is None:
+        return SqliteDatabase(settings.folder / "events.sqlite", settings.synchronous, read_only)
+    return PostgresDatabase(settings.database_url, read_only)

@@ -1,4 +1,4 @@
-"""Leaf bytes in a hurry: the same bytes as `service.domain.envelope.leaf_bytes`, without building a dict and sorting it.
+"""Leaf bytes in a hurry: those of `service.domain.envelope.leaf_bytes`, without building a dict and sorting it.
 
 The writer makes one leaf for each event inside its transaction, so this is its hottest line. A property test holds
 the two against each other for every string and number.

@@ -1,15 +1,20 @@
-"""The places where the store contract is run: one per database."""
+"""The places where the store contract is run: a data folder, and a database on every PostgreSQL of this machine."""
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+import psycopg
 import pytest
 
 from service.settings import Settings
 from service.store import EventStore
 from tests.event_builders import MOMENT_US
+from tests.postgres_server import PostgresServer, installations
+
+POSTGRES = installations()
 
 
 class Clock:
@@ -22,6 +27,14 @@ class Clock:
         return self.now_us
 
 
+class Place(Protocol):
+    """Where one store is kept, and a way around the store, as an intruder would take it."""
+
+    settings: Settings
+
+    def execute(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]: ...
+
+
 class SqlitePlace:
     """A data folder of its own."""
 
@@ -29,7 +42,6 @@ class SqlitePlace:
         self.settings = Settings(data=str(folder / "data"))
 
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Reach around the store, as a disk error or an intruder would."""
         connection = sqlite3.connect(self.settings.folder / "events.sqlite")
         try:
             with connection:
@@ -38,9 +50,37 @@ class SqlitePlace:
             connection.close()
 
 
-@pytest.fixture(params=["sqlite"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> SqlitePlace:
-    return SqlitePlace(tmp_path)
+class PostgresPlace:
+    """A database of its own on a running server."""
+
+    def __init__(self, folder: Path, server: PostgresServer) -> None:
+        self.server = server
+        self.settings = Settings(data=str(folder / "data"), database_url=server.new_database())
+
+    def execute(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        assert self.settings.database_url is not None
+        with psycopg.connect(self.settings.database_url) as connection:
+            cursor = connection.execute(statement.replace("?", "%s").encode(), tuple(parameters))
+            return cursor.fetchall() if cursor.description else []
+
+
+@pytest.fixture(scope="session")
+def servers() -> Iterator[Callable[[str], PostgresServer]]:
+    """Servers by the name of their installation, started when a test first asks."""
+    running: dict[str, PostgresServer] = {}
+    with ExitStack() as stack:
+
+        def server(name: str) -> PostgresServer:
+            if name not in running:
+                running[name] = stack.enter_context(PostgresServer(POSTGRES[name]))
+            return running[name]
+
+        yield server
+
+
+@pytest.fixture(params=["sqlite", *POSTGRES])
+def place(request: pytest.FixtureRequest, tmp_path: Path, servers: Callable[[str], PostgresServer]) -> Place:
+    return SqlitePlace(tmp_path) if request.param == "sqlite" else PostgresPlace(tmp_path, servers(request.param))
 
 
 @pytest.fixture
@@ -49,7 +89,7 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def open_store(place: SqlitePlace, clock: Clock) -> Iterator[Callable[..., EventStore]]:
+def open_store(place: Place, clock: Clock) -> Iterator[Callable[..., EventStore]]:
     """Opens the store of the place; whatever a test left open is closed."""
     opened: list[EventStore] = []
 
