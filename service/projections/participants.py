@@ -35,8 +35,8 @@ class Said(msgspec.Struct, frozen=True, array_like=True):
 class Listing(msgspec.Struct, frozen=True, array_like=True):
     """How one page last listed a participant: report marker and status, to see whether either moves."""
 
-    seen_at: float | None
-    sequence: float | None
+    seen_at: int | float | None
+    sequence: int | float | None
     status: str | None
 
 

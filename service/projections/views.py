@@ -51,6 +51,10 @@ class Views:
         """Every event up to this one is in the views."""
         return self._progress.position
 
+    def progress(self) -> coverage.Progress:
+        """How far the views are, with the digest of what was folded (`coverage.digest_of` gives the same)."""
+        return self._progress
+
     def apply(self, events: Sequence[StoredEvent]) -> int:
         """Fold events in, in position order, in one transaction. Events folded before are passed by.
 
