@@ -1,16 +1,20 @@
 """Walking over all events and deriving everything again: order, payload digests, leaves, tiles and roots.
 
-Memory: the partial tiles (O(log n)) and one number per stream. What does not fit becomes a finding and the walk goes
-on, so that one changed byte hides nothing behind it.
+Memory: the partial tiles (O(log n)), one number per stream and one digest per erased payload. What does not fit becomes
+a finding and the walk goes on, so that one changed byte hides nothing behind it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
+import msgspec
+
 from service.audit.findings import Report
 from service.audit.merkle import HASH_SIZE, TILE_WIDTH, leaf_hash
 from service.audit.tree_head import TreeHead
+from service.domain.canonical import sha256_hex
 from service.domain.envelope import StoredEvent, data_digest, leaf_bytes
+from service.domain.events import PAYLOAD_ERASED, PayloadErased
 from service.errors import Corrupt, EventNotFound
 from service.store.tree_edge import TileRow, TreeEdge
 
@@ -66,6 +70,7 @@ class _Walk:
         self._stream_heads: dict[str, int] = {}
         self._recorded_at_us = 0
         self._unread_count = 0
+        self._erased: dict[int, str | None] = {}
         self._bottom: tuple[int, bytes] = (-1, b"")
 
     def root(self) -> bytes:
@@ -84,8 +89,24 @@ class _Walk:
             self._compare_tiles([tile for tile in tiles if len(tile[2]) == TILE_WIDTH * HASH_SIZE])
 
     def finish(self) -> None:
-        """Everything was visited: what is left are the partial tiles at the edge."""
+        """Everything was visited: what is left are the partial tiles at the edge, and erasures that nobody ordered."""
         self._compare_tiles(self._edge.partial_tiles())
+        for position in self._erased:
+            self._report.add(
+                "erased_without_event",
+                f"the payload of event {position} is gone or redacted, and no payload.erased event says so",
+                position=position,
+            )
+
+    def _note_erasures(self, event: StoredEvent) -> None:
+        """What this event says was taken out is accounted for; a redacted document must have the digest it says."""
+        try:
+            said = msgspec.json.decode(event.data, type=PayloadErased).payloads
+        except msgspec.MsgspecError:
+            return  # then the payloads stay unaccounted for, which is the finding
+        for one in said:
+            if self._erased.get(one.position, one) == one.redacted_sha256:
+                del self._erased[one.position]
 
     def _compare_tiles(self, tiles: Iterable[TileRow]) -> None:
         """Hold tiles against the stored ones. The bottom level is left out: its hashes are compared one by one."""
@@ -123,6 +144,8 @@ class _Walk:
         self._report.events += 1
         self._check_order(event)
         self._check_payload(event)
+        if event.event.type == PAYLOAD_ERASED:
+            self._note_erasures(event)
         leaf = leaf_hash(leaf_bytes(event))
         if leaf != kept:
             self._report.add(
@@ -166,8 +189,9 @@ class _Walk:
         self._recorded_at_us = max(self._recorded_at_us, event.recorded_at_us)
 
     def _check_payload(self, event: StoredEvent) -> None:
-        if event.is_erased:
+        if event.is_erased or event.is_redacted:
             self._report.erased += 1
+            self._erased[event.position] = sha256_hex(event.data) if event.is_redacted else None
         elif data_digest(event.data, event.event.salt) != event.data_sha256:
             self._report.add(
                 "payload_differs",

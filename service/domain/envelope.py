@@ -41,7 +41,11 @@ class NewEvent(msgspec.Struct, frozen=True, gc=False):
 
 
 class StoredEvent(msgspec.Struct, frozen=True, gc=False):
-    """An event with its place in the store. `data` is None once the payload was erased."""
+    """An event with its place in the store.
+
+    `is_erased`: the payload was taken out, `data` is empty. `is_redacted`: `data` is the document that took its place,
+    so it has neither `data_size` nor `data_sha256`; its own digest is in the `payload.erased` event.
+    """
 
     position: int
     stream_position: int
@@ -50,6 +54,7 @@ class StoredEvent(msgspec.Struct, frozen=True, gc=False):
     data_size: int
     event: NewEvent
     is_erased: bool = False
+    is_redacted: bool = False
 
     @property
     def data(self) -> bytes:

@@ -100,6 +100,20 @@ class ArtifactRefused(msgspec.Struct):
     message: str
 
 
+class ErasedPayload(msgspec.Struct):
+    """One payload that was taken out; `redacted_sha256` is the digest of the document in its place, if any."""
+
+    position: int
+    redacted_sha256: str | None = None
+
+
+class PayloadErased(msgspec.Struct):
+    """`payload.erased`: payloads were taken out on request or by age. Their envelopes, leaves and proofs stay."""
+
+    payloads: list[ErasedPayload]
+    reason: str
+
+
 class ReplayRequested(msgspec.Struct):
     """`replay.requested`: someone asked for a checkpoint to be run again."""
 

@@ -16,6 +16,7 @@ from service.domain.envelope import NewEvent, Receipt
 from service.domain.times import Clock
 from service.errors import Unavailable
 from service.store.engine import Database
+from service.store.erase import Erasure
 from service.store.requests import AppendRequest, RequestQueue, WorkRequest, prepare
 from service.store.sequence import Outcome, Sequencer
 
@@ -50,6 +51,11 @@ class Writer:
         self._queue.put(request)
         return request.future
 
+    def erase(self, erasures: Sequence[Erasure], event: NewEvent) -> "Future[list[Receipt]]":
+        """Queue an erasure. See EventStore.erase."""
+        request = prepare([event], None)
+        return self.transact(lambda connection: self._sequencer.erase(connection, erasures, request))
+
     def close(self) -> None:
         """Answer what waits, then stop."""
         self._queue.close()
@@ -75,6 +81,7 @@ class Writer:
             self._sequencer.forget()
             request.future.set_exception(error)
             return
+        self._on_commit(self._sequencer.position)
         request.future.set_result(result)
 
     def _append(self, group: Sequence[AppendRequest]) -> None:

@@ -13,7 +13,8 @@ import zstandard
 
 from service.errors import Corrupt
 
-RAW, KEYFRAME, PATCH = 0, 1, 2
+RAW, KEYFRAME, PATCH, REDACTED = 0, 1, 2, 3
+"""REDACTED: another document took the payload's place on request; it is kept as it is, whatever its size."""
 KEYFRAME_EVERY = 64
 """A chain starts anew after this many events, so that one lost keyframe row costs at most so many payloads."""
 RAW_BELOW_BYTES = 96
@@ -101,9 +102,11 @@ class KeyframeDecoder:
 
 
 def decode_alone(position: int, encoding: int, stored: bytes, size_bytes: int) -> bytes:
-    """The payload of a row that leans on no other (raw or keyframe). Raises Corrupt, naming the position."""
+    """The payload of a row that leans on no other (raw, keyframe, redacted). Raises Corrupt, naming the position."""
     if encoding == KEYFRAME:
         return _decompress(zstandard.ZstdDecompressor(), position, stored, size_bytes)
+    if encoding == REDACTED:
+        return stored
     if encoding != RAW:
         raise Corrupt(f"event {position} has the unknown payload encoding {encoding}", position=position)
     if len(stored) != size_bytes:

@@ -66,6 +66,10 @@ class Database:
         """All rows of a query."""
         return [tuple(row) for row in connection.exec_driver_sql(self.text(statement), tuple(parameters))]
 
+    def execute(self, connection: sa.Connection, statement: str, parameters: Parameters = ()) -> None:
+        """Run a statement that gives no rows."""
+        connection.exec_driver_sql(self.text(statement), tuple(parameters))
+
     def fetch_by(
         self, connection: sa.Connection, statement: str, column: str, values: Sequence[Any]
     ) -> list[Row]:  # fmt: skip
@@ -94,6 +98,9 @@ class Database:
     def announce(self, connection: sa.Connection, position: int) -> None:
         """Tell other processes, inside the transaction, that the head is about to move. A hint only."""
 
+    def wipe(self) -> None:
+        """After an erasure: leave no copy of what was erased in files of the database, as far as it lets us."""
+
     def listen(self, on_hint: Callable[[], None]) -> None:
         """Call `on_hint` when another process may have moved the head. Without other processes: never."""
 
@@ -119,6 +126,18 @@ class SqliteDatabase(Database):
         reader = _sqlite_engine(path, "BEGIN", synchronous, read_only, pool_size=8)
         writer = None if read_only else _sqlite_engine(path, "BEGIN IMMEDIATE", synchronous, False, pool_size=1)
         super().__init__(reader, writer)
+
+    def wipe(self) -> None:
+        """Freed pages are overwritten by `secure_delete`; the write-ahead log still holds the old ones, so empty it."""
+        if self._writer is None:
+            return
+        pooled = self._writer.raw_connection()  # past SQLAlchemy's BEGIN: a checkpoint of the log needs no transaction
+        try:
+            cursor = pooled.cursor()
+            cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            cursor.close()
+        finally:
+            pooled.close()
 
     def translate(self, error: sa.exc.DBAPIError) -> RetraceError | sa.exc.DBAPIError:
         """By SQLite's primary result code (sqlite.org/rescode.html)."""
@@ -157,7 +176,7 @@ def _sqlite_engine(path: Path, begin: str, synchronous: str, read_only: bool, po
     def _prepare(connection: sqlite3.Connection, _record: object) -> None:
         # The driver must not open transactions by itself: with its default a SELECT opens none, and updates get lost.
         connection.isolation_level = None
-        for pragma in ("busy_timeout=5000", f"synchronous={synchronous}", "cache_size=-16384"):
+        for pragma in ("busy_timeout=5000", f"synchronous={synchronous}", "cache_size=-16384", "secure_delete=ON"):
             connection.execute(f"PRAGMA {pragma}")
         if not read_only:
             connection.execute("PRAGMA journal_mode=WAL")

@@ -6,7 +6,9 @@ from typing import Self, TypeVar
 
 import sqlalchemy as sa
 
+from service.domain.canonical import sha256_hex
 from service.domain.envelope import NewEvent, Receipt, StoredEvent
+from service.domain.events import ErasedPayload, PayloadErased
 from service.domain.identifiers import parse_uuid
 from service.domain.times import Clock, system_clock
 from service.errors import SetupError
@@ -14,6 +16,7 @@ from service.settings import Settings
 from service.store import migrate
 from service.store.append import Writer
 from service.store.engine import Database, SqliteDatabase
+from service.store.erase import Erasure
 from service.store.folder_lock import FolderLock
 from service.store.log_tables import newest_head
 from service.store.postgres import PostgresDatabase
@@ -86,6 +89,23 @@ class EventStore:
     def transact(self, work: Callable[[sa.Connection], T]) -> Future[T]:
         """Run `work` in a write transaction of its own on the writer's thread, in order with the appends."""
         return self._writing().transact(work)
+
+    def erase(self, erasures: Sequence[Erasure], reason: str, event: Callable[[PayloadErased], NewEvent]) -> Receipt:
+        """Take payloads out for good, and append the `payload.erased` event that `event` makes of the facts.
+
+        Envelopes, positions, leaves and proofs stay. Blocks until it is done; returns the receipt of the event.
+        Raises EventNotFound, and then nothing was changed.
+        """
+        facts = PayloadErased(
+            [
+                ErasedPayload(one.position, None if one.redacted is None else sha256_hex(one.redacted))
+                for one in erasures
+            ],
+            reason,
+        )
+        receipt = self._writing().erase(erasures, event(facts)).result()[0]
+        self.database.wipe()
+        return receipt
 
     def read(
         self, after: int = 0, limit: int = 1000, up_to: int | None = None, stream: str | None = None

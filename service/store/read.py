@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from service.domain.envelope import NewEvent, Source, StoredEvent
 from service.errors import Corrupt, EventNotFound
-from service.store.codec import PATCH, KeyframeDecoder, decode_alone
+from service.store.codec import PATCH, REDACTED, KeyframeDecoder, decode_alone
 from service.store.engine import Database, Row
 from service.store.requests import uuid_text
 
@@ -148,7 +148,10 @@ def _event_of_sound_row(row: Row, decoders: Mapping[int, KeyframeDecoder]) -> St
         uuid_text(event_id), type_, schema_version, stream, observed_at_us, Source(recorder, seq, site), data,
         correlation_id, causation_id, salt,
     )  # fmt: skip
-    return StoredEvent(position, stream_position, recorded_at_us, data_sha256.hex(), data_size, event, is_erased)
+    return StoredEvent(
+        position, stream_position, recorded_at_us, data_sha256.hex(), data_size, event,
+        is_erased=is_erased, is_redacted=encoding == REDACTED,
+    )  # fmt: skip
 
 
 def _last_where(count: int, holds: Callable[[int], bool]) -> int:

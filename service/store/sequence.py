@@ -11,17 +11,22 @@ import sqlalchemy as sa
 
 from service.audit.merkle import HASH_SIZE, leaf_hash
 from service.domain.envelope import NewEvent, Receipt, Source, data_digest
+from service.domain.events import PAYLOAD_ERASED
 from service.domain.times import Clock
 from service.errors import Conflict, Corrupt, EventIdConflict, VersionConflict
 from service.store import schema
 from service.store.codec import Encoder
 from service.store.engine import Database, Row
+from service.store.erase import Erasure, erase_payloads
 from service.store.leaves import leaf_bytes_of, moment_text
 from service.store.names import InternedNames
 from service.store.requests import AppendRequest, Prepared, uuid_text
 from service.store.tree_edge import TreeEdge, edge_tiles
 
 _NEWEST = "SELECT position, recorded_at_us FROM events ORDER BY position DESC LIMIT 1"
+_ERASED_SINCE = (
+    "SELECT 1 FROM events e JOIN event_types t ON t.id = e.type_id WHERE e.position > ? AND t.name = ? LIMIT 1"
+)
 _TILE = "SELECT hashes FROM tiles WHERE level = ? AND tile_index = ?"
 _STREAM_HEAD = "SELECT coalesce(max(stream_position), 0) FROM events WHERE stream_id = ?"
 _KNOWN = """SELECT e.event_id, e.position, e.stream_position, e.recorded_at_us, e.data_sha256, e.salt,
@@ -125,12 +130,23 @@ class Sequencer:
             self._store(connection, group)
         return outcomes
 
+    def erase(self, connection: sa.Connection, erasures: Sequence[Erasure], request: AppendRequest) -> list[Receipt]:
+        """Take payloads out and append the event that says so, in one transaction. The caller commits."""
+        erase_payloads(self._database, connection, erasures)
+        self._encoder.forget()
+        outcome = self.append(connection, [request])[0]
+        if isinstance(outcome, Conflict):
+            raise outcome
+        return outcome
+
     def catch_up(self, connection: sa.Connection) -> None:
         """See what is stored by now: at the start, after a rollback, and when another process had its turn."""
         newest = self._database.fetch(connection, _NEWEST)
         position, recorded_at_us = newest[0] if newest else (0, 0)
         if position == self.position:
             return
+        if self.position >= 0 and self._database.fetch(connection, _ERASED_SINCE, (self.position, PAYLOAD_ERASED)):
+            self._encoder.forget()  # another process took payloads out: a keyframe in memory may be gone
         self._edge = self._load_edge(connection, position)
         self._stream_heads.clear()
         self.position, self._recorded_at_us = position, recorded_at_us

@@ -3,6 +3,7 @@
 import sqlite3
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from service.artifacts.archive import Archive
@@ -12,7 +13,7 @@ from service.audit.log_key import LogKey
 from service.audit.verify import verify_folder
 from service.errors import MalformedNote, SetupError
 from service.settings import Settings
-from service.store import EventStore
+from service.store import Erasure, EventStore
 from tests.event_builders import new_event, new_events, state_document
 
 ORIGIN = Settings().log_origin
@@ -159,3 +160,39 @@ def test_folder_without_a_store_is_a_set_up_error(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match="--data"):
         verify_folder(Settings(data=str(tmp_path)))
     assert not (tmp_path / "events.sqlite").exists()
+
+
+def erase(settings: Settings, erasure: Erasure) -> None:
+    with EventStore.open(settings) as store:
+        store.erase(
+            [erasure], "asked", lambda facts: new_event(event_type="payload.erased", data=msgspec.json.encode(facts))
+        )
+
+
+@pytest.mark.parametrize("redacted", [None, b'{"participants":[]}'], ids=["erased", "redacted"])
+def test_erased_payload_leaves_every_proof_intact(settings: Settings, redacted: bytes | None) -> None:
+    remembered = (settings.folder / "log-head").read_text()
+    erase(settings, Erasure(300, redacted))
+    report = verify_folder(settings, remembered)
+    assert report.is_sound
+    assert report.erased == 1
+
+
+def test_payload_that_went_away_without_an_order_is_named(settings: Settings) -> None:
+    change(settings, "UPDATE events SET payload = NULL, keyframe = NULL, encoding = 0 WHERE position = 300")
+    assert places(verify_folder(settings)) == {("erased_without_event", 300)}
+
+
+def test_redacted_document_that_was_changed_is_named(settings: Settings) -> None:
+    erase(settings, Erasure(300, b'{"participants":[]}'))
+    change(settings, "UPDATE events SET payload = CAST('{}' AS BLOB) WHERE position = 300")
+    assert places(verify_folder(settings)) == {("erased_without_event", 300)}
+
+
+def test_erased_bytes_are_in_no_file_of_the_folder(settings: Settings) -> None:
+    secret = b"a-name-that-nobody-else-has"
+    with EventStore.open(settings) as store:
+        store.append([new_event(data=b'"' + secret + b'"', stream="job-x")]).result(timeout=60)
+    assert any(secret in path.read_bytes() for path in settings.folder.iterdir() if path.is_file())
+    erase(settings, Erasure(COUNT + 1))
+    assert not any(secret in path.read_bytes() for path in settings.folder.iterdir() if path.is_file())

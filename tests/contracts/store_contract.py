@@ -3,13 +3,16 @@
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from hashlib import sha256
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from service.audit.merkle import leaf_hash, root_of_leaves
 from service.domain.envelope import NewEvent, Receipt, leaf_bytes
+from service.domain.events import PayloadErased
 from service.errors import (
     EventIdConflict,
     EventNotFound,
@@ -18,7 +21,8 @@ from service.errors import (
     StoreUnavailable,
     VersionConflict,
 )
-from service.store import EventStore
+from service.store import Erasure, EventStore
+from service.store.retention import expire_payloads
 from service.store.tree_edge import TreeEdge
 from tests.contracts.conftest import Clock
 from tests.event_builders import event_id, new_event, new_events, state_document
@@ -373,3 +377,81 @@ def test_any_mix_of_known_and_new_events_gives_original_receipts(
             assert receipt.is_redelivery == (receipt is not original)
     assert sorted(receipt.position for receipt in first.values()) == list(range(before + 1, store.head() + 1))
     assert [first[number].stream_position for number in first] == list(range(1, len(first) + 1))
+
+
+# ---- erasure -----------------------------------------------------------------------------------------------------
+
+
+def erased_event(facts: PayloadErased) -> NewEvent:
+    return new_event(event_type="payload.erased", stream="job-j1", data=msgspec.json.encode(facts))
+
+
+def test_erased_payload_is_gone_and_its_envelope_and_leaf_stay(store: EventStore) -> None:
+    put(store, *new_events(3), new_event(data={"name": "somebody"}, salt=b"s" * 16))
+    before = store.read_one(4)
+    receipt = store.erase([Erasure(4)], "asked by the person", erased_event)
+    after = store.read_one(4)
+    assert receipt.position == 5
+    assert (after.is_erased, after.data, after.event.salt) == (True, b"", b"")
+    assert leaf_bytes(after) == leaf_bytes(before)
+    said = msgspec.json.decode(store.read_one(5).data, type=PayloadErased)
+    assert [(one.position, one.redacted_sha256) for one in said.payloads] == [(4, None)]
+
+
+def test_redacted_payload_shows_the_document_in_its_place(store: EventStore) -> None:
+    put(store, new_event(data=state_document(1)))
+    before = store.read_one(1)
+    redacted = b'{"participants":[]}'
+    store.erase([Erasure(1, redacted)], "one participant asked", erased_event)
+    after = store.read_one(1)
+    assert (after.data, after.is_redacted, after.is_erased) == (redacted, True, False)
+    assert leaf_bytes(after) == leaf_bytes(before)
+    said = msgspec.json.decode(store.read_one(2).data, type=PayloadErased)
+    assert said.payloads[0].redacted_sha256 == sha256(redacted).hexdigest()
+
+
+def test_events_that_leaned_on_an_erased_one_are_still_read(store: EventStore) -> None:
+    documents = [state_document(step) for step in range(150)]
+    put(store, *(new_event(data=document) for document in documents))
+    gone = {1, 2, 65, 100}
+    store.erase([Erasure(position) for position in sorted(gone)], "age", erased_event)
+    put(store, new_event(data=state_document(150)))
+    for event in store.read():
+        if event.position <= 150:
+            assert event.data == (b"" if event.position in gone else documents[event.position - 1])
+    assert store.read_one(152).data == state_document(150)
+
+
+def test_erasing_twice_is_harmless(store: EventStore) -> None:
+    put(store, *new_events(2))
+    for _ in range(2):
+        store.erase([Erasure(1)], "age", erased_event)
+    assert [event.is_erased for event in store.read()] == [True, False, False, False]
+
+
+def test_erasure_of_an_unknown_position_changes_nothing(store: EventStore) -> None:
+    put(store, *new_events(2))
+    with pytest.raises(EventNotFound):
+        store.erase([Erasure(1), Erasure(9)], "age", erased_event)
+    assert [event.is_erased for event in store.read()] == [False, False]
+
+
+def test_erased_event_that_is_sent_again_does_not_come_back(store: EventStore) -> None:
+    event = new_event(data={"name": "somebody"}, salt=b"s" * 16)
+    original = put(store, event)[0]
+    store.erase([Erasure(1)], "asked", erased_event)
+    again = put(store, event)[0]
+    assert (again.position, again.is_redelivery) == (original.position, True)
+    assert store.read_one(1).is_erased
+
+
+def test_retention_takes_out_what_is_older_than_a_moment(store: EventStore, clock: Clock) -> None:
+    put(store, *new_events(700), *new_events(2, stream="job-j2"), new_event(event_type="artifact.archived"))
+    last_old_us = clock.now_us
+    clock.now_us += 1_000_000
+    put(store, *new_events(5))
+    assert expire_payloads(store, last_old_us, erased_event, stream="job-j2") == 2
+    assert expire_payloads(store, last_old_us, erased_event) == 700
+    assert expire_payloads(store, last_old_us, erased_event) == 0
+    kept = [event.position for event in store.read(limit=2000) if not event.is_erased]
+    assert kept == [703, 704, 705, 706, 707, 708, 709, 710, 711]
