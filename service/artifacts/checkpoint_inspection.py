@@ -6,6 +6,8 @@ and no numbers. Works on ranges of a ByteSource, so a checkpoint of gigabytes ne
 
 from typing import Any
 
+import msgspec
+
 from service.artifacts.byte_source import ByteSource, Readable, as_source
 from service.artifacts.checkpoint_format import OPTIMIZER_PREFIX, Metadata, MetadataOne, read_structure
 from service.artifacts.module_package import ModulePackage, Parameter
@@ -40,11 +42,23 @@ def inspect_checkpoint(data: Readable, module: ModulePackage | None) -> dict[str
         "job": metadata.job,
         "round": metadata.round,
         "module_sha256": metadata.module_sha256,
+        "origin": _origin(metadata),
         **tensor_documents(statistics),
         "implausible_scale": has_implausible_scale(weights),
         "sizes": _sizes(layout, module),
         "optimizer_state": _optimizer_state(layout, metadata, module),
         **_weights_digest(source, layout, module),
+    }
+
+
+def _origin(metadata: Metadata) -> dict[str, Any] | None:
+    """What the file itself says of where it comes from; None for format 1, which says nothing."""
+    if isinstance(metadata, MetadataOne):
+        return None
+    return {
+        "parent_sha256": metadata.parent_sha256,
+        "formula": metadata.formula,
+        "contributions": msgspec.to_builtins(metadata.contributions),
     }
 
 
