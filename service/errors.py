@@ -63,6 +63,30 @@ class UnsupportedContentType(BadInput):
     code = "unsupported_content_type"
 
 
+class InvalidEncoding(BadInput):
+    """A compressed body that cannot be decompressed."""
+
+    code = "invalid_encoding"
+
+
+class UploadAborted(BadInput):
+    """The sender went away before its upload was complete; nothing was kept."""
+
+    code = "upload_aborted"
+
+
+class HostNotAllowed(BadInput):
+    """The Host header names none of this service's hosts: a page may have rebound a name to this address."""
+
+    code = "host_not_allowed"
+
+
+class OriginNotAllowed(BadInput):
+    """A page of a site that is not on the list asked for a change."""
+
+    code = "origin_not_allowed"
+
+
 class TooLarge(BadInput):
     """A limit on size was passed; `details` has `limit`, `got` and `unit`."""
 
@@ -112,6 +136,12 @@ class MalformedCheckpoint(MalformedTensorFile):
 
 class MalformedModule(Unprocessable):
     code = "malformed_module"
+
+
+class UnsupportedOperation(Unprocessable):
+    """A graph holds an operation that Retrace does not import; `details` has its `operation` and `node`."""
+
+    code = "unsupported_operation"
 
 
 class MalformedShaderArchive(Unprocessable):
@@ -195,6 +225,12 @@ class StoreUnavailable(Unavailable):
     code = "store_unavailable"
 
 
+class RecorderFull(Unavailable):
+    """A recorder's own memory is full and nothing in it may be thinned; nothing is lost yet."""
+
+    code = "recorder_full"
+
+
 # ---- the record itself or its set-up is broken -------------------------------------------------------------------
 
 
@@ -224,3 +260,12 @@ class SetupError(RetraceError):
 
 class DataFolderInUse(SetupError):
     code = "data_folder_in_use"
+
+
+# ---- on the recorder's side --------------------------------------------------------------------------------------
+
+
+class RecordingRefused(RetraceError):
+    """The service refuses what a recorder sent, and will again; `details["problem"]` is its answer."""
+
+    code = "recording_refused"
