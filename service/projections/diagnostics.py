@@ -45,9 +45,6 @@ class DiagnosticsView(msgspec.Struct, frozen=True, array_like=True):
 def fold(view: DiagnosticsView, step: Step) -> tuple[DiagnosticsView, list[Change]]:
     """The open flags after one `state.reported`, and rows of those that closed."""
     observed = step.observed
-    if step.job.pages[observed.event.source.recorder].position != observed.position:
-        late = Finding("late-report", "", observed.event.source.recorder, (observed.position,), {"why": "overtaken"})
-        return view, [_row(_opened(late, observed), observed)]
     suspects, differing = disagreements.follow(view.suspects, step)
     traces, own_checked, instants = _follow_own(view.traces, step)
     checked = [*state_findings(step), *differing, *own_checked]
@@ -56,12 +53,18 @@ def fold(view: DiagnosticsView, step: Step) -> tuple[DiagnosticsView, list[Chang
     return DiagnosticsView(flags, traces, suspects), [_row(flag, observed) for flag in (*closed, *happened)]
 
 
+def overtaken(observed: Observed) -> list[Change]:
+    """The row of a snapshot that arrived after a later one of its recorder; it changed no view."""
+    late = Finding("late-report", "", observed.event.source.recorder, (observed.position,), {"why": "overtaken"})
+    return [_row(_opened(late, observed), observed)]
+
+
 def _follow_own(traces: dict[str, Trace], step: Step) -> tuple[dict[str, Trace], list[Checked], list[Finding]]:
-    own = step.job.pages[step.observed.event.source.recorder].own_participant
+    own = step.page.own_participant
     if own is None or own not in step.people.seen:
         return traces, [], []
     trace, checked, instants = flag_traces.follow(traces.get(own, Trace()), step, own)
-    return {**traces, own: trace}, checked, instants
+    return traces if trace == traces.get(own) else {**traces, own: trace}, checked, instants
 
 
 def _moved(

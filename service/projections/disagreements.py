@@ -11,7 +11,7 @@ import msgspec
 
 from service.domain import lens
 from service.projections.flag_rules import Checked, Finding
-from service.projections.jobs import Page, page_that_counts
+from service.projections.jobs import Page
 from service.projections.participants import Seen
 from service.projections.step import Step
 
@@ -27,6 +27,8 @@ class Suspect(msgspec.Struct, frozen=True, array_like=True):
 
 def follow(suspects: dict[str, Suspect], step: Step) -> tuple[dict[str, Suspect], list[Checked]]:
     """The differences after one snapshot, and those that hold for long enough."""
+    if len(step.job.pages) == 1:
+        return suspects, []
     recorder, now_us = step.observed.event.source.recorder, step.observed.recorded_at_us
     kept, checked = dict(suspects), list[Checked]()
     for participant, field, told in _compared(step):
@@ -45,14 +47,12 @@ def follow(suspects: dict[str, Suspect], step: Step) -> tuple[dict[str, Suspect]
 
 def _compared(step: Step) -> list[tuple[str, str, Differences | None]]:
     """(participant, field, what both say or None when they agree) for each field that two pages tell."""
-    recorder, now_us = step.observed.event.source.recorder, step.observed.recorded_at_us
-    page, counts = step.job.pages[recorder], page_that_counts(step.job)
+    now_us, page, counts = step.observed.recorded_at_us, step.page, step.counts
     found: list[tuple[str, str, Differences | None]] = []
     if counts is not None and counts is not page and now_us - counts.recorded_at_us < step.limit_us:
         found += [("", field, told) for field, told in _job_differences(page, counts).items()]
-    for participant in step.observed.snapshot.participants:
-        seen = step.people.seen.get(participant)
-        if seen is not None and _is_told_by_another(seen, step):
+    for participant, seen in step.listed:
+        if _is_told_by_another(seen, step):
             found += [(participant, field, told) for field, told in _execution_differences(seen).items()]
     return found
 

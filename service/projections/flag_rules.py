@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from service.domain import lens
 from service.domain.lens import Execution
 from service.domain.times import as_seconds
-from service.projections.participants import Said, said_that_counts
 from service.projections.step import Step
 
 
@@ -35,26 +34,23 @@ class Checked(NamedTuple):
 
 def state_findings(step: Step) -> Iterator[Checked]:
     """Every state rule that this snapshot lets us look at."""
-    page = step.job.pages[step.observed.event.source.recorder]
-    recorder, position = step.observed.event.source.recorder, step.observed.position
-    yield _checked("epochs-conflict", "", recorder, (position,), lens.epochs(page.job)[1])
+    page, recorder, position = step.page, step.observed.event.source.recorder, step.observed.position
+    if step.is_job_new:
+        yield _checked("epochs-conflict", "", recorder, (position,), lens.epochs(page.job)[1])
     yield _checked("clock-skew", "", recorder, (position,), _clock_skew(step))
-    for participant, said in told_now(step):
+    for participant, said, _ in step.told:
         execution = lens.execution_of(said.word)
         yield _checked("silent-cpu", participant, "", (position,), _silent_cpu(execution))
         yield _checked("contradiction", participant, "gpu", (position,), _gpu_contradiction(execution))
-        if page.own_participant == participant:
-            found = _workers_contradiction(execution, lens.local_workers(page.job))
-            yield _checked("contradiction", participant, "workers", (position,), found)
+    if page.own_participant is not None and (step.is_job_new or step.told):
+        yield from _workers_findings(step, page.own_participant)
 
 
 def instant_findings(step: Step) -> Iterator[Finding]:
     """What happened at this snapshot, against the word about the same participant before it."""
     yield from _job_resets(step)
-    for participant, said in told_now(step):
-        was = step.people_before.seen.get(participant)
-        before = said_that_counts(was, step.limit_us) if was else None
-        if was is None or before is None:
+    for participant, said, before in step.told:
+        if before is None:
             continue
         old, new = lens.execution_of(before.word), lens.execution_of(said.word)
         evidence = (before.position, said.position)
@@ -65,15 +61,6 @@ def instant_findings(step: Step) -> Iterator[Finding]:
         if before.recorder == said.recorder and _fell(old.stage_sequence, new.stage_sequence):
             detail = {"counter": "stage_sequence", "from": old.stage_sequence, "to": new.stage_sequence}
             yield Finding("counter-reset", participant, "stage_sequence", evidence, detail)
-
-
-def told_now(step: Step) -> Iterator[tuple[str, Said]]:
-    """The participants whose word that counts is in this snapshot."""
-    for participant in step.observed.snapshot.participants:
-        seen = step.people.seen.get(participant)
-        said = said_that_counts(seen, step.limit_us) if seen else None
-        if said is not None and said.position == step.observed.position:
-            yield participant, said
 
 
 def _checked(
@@ -100,6 +87,13 @@ def _gpu_contradiction(execution: Execution) -> dict[str, Any] | None:
     if execution.gpu_available is False and lens.is_gpu(execution.backend):
         return {"backend": execution.backend, "gpu_available": False}
     return None
+
+
+def _workers_findings(step: Step, participant: str) -> Iterator[Checked]:
+    seen = step.people.seen.get(participant)
+    if seen is not None and seen.own is not None:
+        found = _workers_contradiction(lens.execution_of(seen.own.word), lens.local_workers(step.page.job))
+        yield _checked("contradiction", participant, "workers", (step.observed.position,), found)
 
 
 def _workers_contradiction(execution: Execution, local_workers: float | None) -> dict[str, Any] | None:
@@ -134,9 +128,8 @@ def _fell(old: float | None, new: float | None) -> bool:
 
 def _job_resets(step: Step) -> Iterator[Finding]:
     """A counter of the job that went back on one page: a resume, a new run, or a page that forgot (F27)."""
-    recorder = step.observed.event.source.recorder
-    before, now = step.job_before.pages.get(recorder), step.job.pages[recorder]
-    if before is None or before.job is None or now.job is None:
+    before, now = step.page_before, step.page
+    if not step.is_job_new or before is None or before.job is None or now.job is None:
         return
     old, new = lens.job_counters(before.job), lens.job_counters(now.job)
     for counter, value in new.items():

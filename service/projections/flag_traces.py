@@ -38,7 +38,9 @@ def follow(trace: Trace, step: Step, participant: str) -> tuple[Trace, list[Chec
     own, before = seen.own, was.own if was else None
     if own is None or own.position != step.observed.position:
         return trace, [], []
-    writers = _took_turn(trace.writers, Writer(own.recorder, own.position, own.recorded_at_us))
+    if before is not None and _goes_on(trace, before, own, step.thresholds) and not is_gone(seen):
+        return trace, [], []
+    writers = _took_turn(trace.writers, before, own)
     throttled = _throttled(trace.throttled, before, own, step.thresholds)
     checked = [
         _checked("two-writers-one-id", participant, _two_writers(writers, step.limit_us)),
@@ -56,10 +58,21 @@ def _checked(name: str, participant: str, evidence: tuple[int, ...]) -> Checked:
     return Checked(name, participant, "", finding)
 
 
-def _took_turn(writers: tuple[Writer, ...], now: Writer) -> tuple[Writer, ...]:
+def _goes_on(trace: Trace, before: Said, now: Said, thresholds: Thresholds) -> bool:
+    """Whether nothing is remembered but one writer, and it goes on at its pace: what most snapshots do."""
+    is_quick = (
+        now.recorded_at_us - before.recorded_at_us < thresholds.throttled_gap_us - thresholds.throttled_tolerance_us
+    )
+    return is_quick and not trace.throttled and len(trace.writers) == 1 and trace.writers[0].recorder == now.recorder
+
+
+def _took_turn(writers: tuple[Writer, ...], before: Said | None, now: Said) -> tuple[Writer, ...]:
+    """The last writers in turn; who is replaced keeps the last time it was heard."""
+    if before is not None:
+        writers = (*writers[:-1], Writer(before.recorder, before.position, before.recorded_at_us))
     if writers and writers[-1].recorder == now.recorder:
-        return (*writers[:-1], now)
-    return (*writers, now)[-WRITERS_KEPT:]
+        writers = writers[:-1]
+    return (*writers, Writer(now.recorder, now.position, now.recorded_at_us))[-WRITERS_KEPT:]
 
 
 def _two_writers(writers: tuple[Writer, ...], limit_us: int) -> tuple[int, ...]:

@@ -51,8 +51,10 @@ def fold(view: JobView, observed: Observed) -> JobView:
     snapshot, recorder = observed.snapshot, observed.event.source.recorder
     before = view.pages.get(recorder)
     job, job_position = snapshot.job, observed.position
-    if job is None and before is not None:
+    if before is not None and job is None:
         job, job_position = before.job, before.job_position or 0
+    elif before is not None and job == before.job:
+        job = before.job  # the same object, so that whoever comes after sees at a glance that nothing changed
     page = Page(
         observed.event.source.seq,
         observed.position,
@@ -80,6 +82,9 @@ def _bounded(pages: dict[str, Page]) -> dict[str, Page]:
 
 def page_that_counts(view: JobView) -> Page | None:
     """The owner's page heard last; without an owner's, the page heard last. Only pages that name a job."""
+    if len(view.pages) == 1:
+        [only] = view.pages.values()
+        return only if only.job is not None else None
     named = [page for page in view.pages.values() if page.job is not None]
     return max(named, key=lambda page: (page.is_owner, page.position), default=None)
 

@@ -13,7 +13,7 @@ from service.projections.diagnostics import DiagnosticsView
 from service.projections.jobs import JobView
 from service.projections.participants import ParticipantsView
 from service.projections.projection import Change, Failure, Observed, guarded
-from service.projections.step import Step
+from service.projections.step import step_of
 from service.projections.thresholds import Thresholds
 from service.projections.timeline import TimelineView
 
@@ -73,15 +73,23 @@ def _fold_state(
     people = guarded(participants.NAME, lambda: participants.fold(before.participants, observed, job), failures)
     if people is None:
         return msgspec.structs.replace(before, job=job)
-    limit_us = jobs.stale_limit_us(job, thresholds.stale_after_us)
-    step = Step(observed, before.job, job, before.participants, people, limit_us, thresholds)
+    if job is before.job:
+        return _fold_overtaken(before, observed, changes, failures)
+    step = step_of(observed, (before.job, job), (before.participants, people), thresholds)
     line = guarded(timeline.NAME, lambda: timeline.fold(before.timeline, step), failures)
     flags = guarded(diagnostics.NAME, lambda: diagnostics.fold(before.diagnostics, step), failures)
     changes += [*(line[1] if line else ()), *(flags[1] if flags else ())]
-    return msgspec.structs.replace(
-        before, job=job, participants=people,
-        timeline=line[0] if line else before.timeline, diagnostics=flags[0] if flags else before.diagnostics,
-    )  # fmt: skip
+    kept_line, kept_flags = line[0] if line else before.timeline, flags[0] if flags else before.diagnostics
+    return SiteFold(
+        before.first_position, before.last_position, before.last_recorded_at_us, job, people, kept_line, kept_flags
+    )
+
+
+def _fold_overtaken(
+    before: SiteFold, observed: Observed, changes: list[Change], failures: list[Failure]
+) -> SiteFold:  # fmt: skip
+    changes += guarded(diagnostics.NAME, lambda: diagnostics.overtaken(observed), failures) or []
+    return before
 
 
 def fold_on(stream: StreamFold, events: list[StoredEvent], thresholds: Thresholds) -> StreamFold:

@@ -14,8 +14,7 @@ import msgspec
 
 from service.domain import lens
 from service.domain.times import format_us
-from service.projections.jobs import page_that_counts
-from service.projections.participants import ParticipantsView, Seen, is_gone, said_that_counts
+from service.projections.participants import ParticipantsView, Seen, is_gone
 from service.projections.projection import Change, JobAsOf, Observed
 from service.projections.step import Step
 
@@ -65,18 +64,13 @@ def fold(view: TimelineView, step: Step) -> tuple[TimelineView, list[Change]]:
     """The open intervals after one `state.reported`, and rows of those it closed."""
     observed, closed = step.observed, list[Interval]()
     held = dict(view.held)
-    page = page_that_counts(step.job)
-    if page is not None and page.position == observed.position:
-        held[JOB] = _follow(held.get(JOB, {}), JOB, lens.job_track(page.job), observed, closed)
-    for participant in observed.snapshot.participants:
-        seen = step.people.seen.get(participant)
-        if seen is None:
-            continue
-        before = held.get(participant, {})
-        said = said_that_counts(seen, step.limit_us)
-        if said.position == observed.position:
-            before = _follow(before, participant, lens.participant_track(said.word), observed, closed)
-        held[participant] = _follow_liveness(before, participant, seen, step, closed)
+    if step.counts is step.page and (step.is_job_new or len(step.job.pages) > 1):
+        held[JOB] = _follow(held.get(JOB, {}), JOB, lens.job_track(step.page.job), observed, closed)
+    for participant, said, _ in step.told:
+        track = lens.participant_track(said.word)
+        held[participant] = _follow(held.get(participant, {}), participant, track, observed, closed)
+    for participant, seen in step.listed:
+        held[participant] = _follow_liveness(held.get(participant, {}), participant, seen, step, closed)
     event = observed.event
     rows: list[Change] = [(_CLOSED, (event.stream, event.source.site, *interval)) for interval in closed]
     return TimelineView(held), rows

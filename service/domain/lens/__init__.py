@@ -47,6 +47,7 @@ from service.domain.lens.tracks import (
     marker,
     moved_on,
     participant_track,
+    says_the_same,
     status,
 )
 
@@ -84,6 +85,7 @@ __all__ = [
     "phase",
     "read_all",
     "round_of",
+    "says_the_same",
     "stage_durations_s",
     "stale_after_us",
     "status",

@@ -41,6 +41,11 @@ def _is_later(before: float | None, now: float | None) -> bool:
     return now is not None and (before is None or now > before)
 
 
+def says_the_same(word: Word, before: Word) -> bool:
+    """Whether two words about a participant tell the same of all that timelines and diagnostics look at."""
+    return word.get("execution") == before.get("execution") and word.get("status") == before.get("status")
+
+
 def participant_track(word: Word) -> dict[str, str | None]:
     """What a timeline follows of a participant; None for what is unavailable."""
     execution = word.get("execution")
