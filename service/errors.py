@@ -148,6 +148,12 @@ class MalformedShaderArchive(Unprocessable):
     code = "malformed_shader_archive"
 
 
+class MalformedQuestion(Unprocessable):
+    """A question file whose header or SQL does not hold; the message names file and line."""
+
+    code = "malformed_question"
+
+
 # ---- what was asked for is not there -------------------------------------------------------------------------
 
 

@@ -5,15 +5,15 @@ Field list: docs/formats.md, "Module package".
 """
 
 import math
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
 from service.artifacts.reference_ops import ReferenceOp
 
-FORMAT = "retrace-module"
-FORMAT_VERSION = 1
-BATCH = "batch"
+FORMAT: Final = "retrace-module"
+FORMAT_VERSION: Final = 1
+BATCH: Final = "batch"
 """The one symbol a tensor's shape may hold; always axis 0."""
 
 Direction = Literal["min", "max"]

@@ -44,7 +44,7 @@ def infer_shapes(operations: tuple[ReferenceOp, ...], known: Mapping[str, Shape]
         if missing:
             raise ShapeError(f"{place}: reads {missing[0]!r}, which is no input, no tensor and no earlier output")
         try:
-            shapes[operation.output] = _output_shape(operation, shapes)
+            shapes[operation.output] = output_shape(operation, shapes)
         except ShapeError as error:
             raise ShapeError(f"{place}: {error}") from None
     return shapes
@@ -55,7 +55,8 @@ def spatial_size(size: int, window: int, stride: int, before: int, after: int) -
     return (size + before + after - window) // stride + 1
 
 
-def _output_shape(operation: ReferenceOp, shapes: Mapping[str, Shape]) -> Shape:
+def output_shape(operation: ReferenceOp, shapes: Mapping[str, Shape]) -> Shape:
+    """Shape of one operation's output. Raises ShapeError when its inputs, all of them known, do not fit."""
     rule: Callable[[Any, Mapping[str, Shape]], Shape] = _RULES.get(type(operation), _unchanged)
     shape = rule(operation, shapes)
     if not shape or shape[0] != BATCH:

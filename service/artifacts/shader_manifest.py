@@ -5,12 +5,12 @@ Field list: docs/formats.md, "WGSL archive".
 """
 
 import base64
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 import msgspec
 
-FORMAT = "retrace-wgsl"
-FORMAT_VERSION = 1
+FORMAT: Final = "retrace-wgsl"
+FORMAT_VERSION: Final = 1
 ITERATIONS_MAX = 60_000
 """Mesa's llvmpipe silently ends every loop of an invocation after 65,535 iterations in total."""
 CONSTANT_BYTES_MAX = 4096
