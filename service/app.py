@@ -17,6 +17,7 @@ from litestar.openapi import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.types import ControllerRouterHandler
 
+from analytics.lake import FOLDER, Lake
 from service.artifacts.archive import Archive
 from service.audit.log import TransparencyLog
 from service.audit.log_key import LogKey
@@ -29,18 +30,19 @@ from service.ingest.archiving import Archiving
 from service.ingest.routes import post_events
 from service.ingest.routes_artifacts import artifact_handlers
 from service.ingest.translate import ServiceRun
-from service.loops import Loop, follow_store, sign_heads
+from service.loops import Loop, fill_lake, follow_store, sign_heads
 from service.projections import Views
 from service.queries.live import HeadBroadcast, live
 from service.queries.parameters import refuse_unknown_parameters
+from service.queries.question_routes import question_handlers
 from service.queries.routes import query_router
 from service.settings import Settings
 from service.store import EventStore
 
 ROUTE_HANDLERS: tuple[ControllerRouterHandler, ...] = (
-    post_events, *artifact_handlers, query_router, live, *health_handlers,
+    post_events, *artifact_handlers, query_router, *question_handlers, live, *health_handlers,
 )  # fmt: skip
-_DEPENDENCIES = ("store", "views", "clock", "settings", "archiving", "broadcast", "health", "log", "run")
+_DEPENDENCIES = ("lake", "store", "views", "clock", "settings", "archiving", "broadcast", "health", "log", "run")
 
 
 class Service:
@@ -54,6 +56,7 @@ class Service:
         self.store = EventStore.open(settings, clock)
         self.archive = Archive.open(settings)
         self.views = Views.open(settings, clock)
+        self.lake = Lake.open(settings.folder / FOLDER)
         self.log = TransparencyLog(
             self.store, LogKey.open(settings.folder, settings.log_origin, random_bytes), settings.log_origin, clock
         )
@@ -62,6 +65,7 @@ class Service:
         self.broadcast = HeadBroadcast(self.store)
         self.loops = [
             Loop("views", follow_store(self.store, self.views), clock),
+            Loop("lake", fill_lake(self.store, self.lake), clock),
             Loop("tree-head", sign_heads(self.store, self.log, settings.tree_head_every_s), clock),
         ]
         self.health = Health(self.store, self.views, [loop.health for loop in self.loops])
@@ -92,6 +96,7 @@ class Service:
                 self.log.signed_head()
         finally:
             self.views.close()
+            self.lake.close()
             self.store.close()
 
 

@@ -11,6 +11,7 @@ from typing import Protocol
 
 import msgspec
 
+from analytics.lake import Lake
 from service.audit.log import TransparencyLog
 from service.domain.times import Clock, format_us
 from service.projections import Views
@@ -86,6 +87,19 @@ def follow_store(store: EventStore, views: Views) -> Step:
             views.apply(events)
         else:
             store.wait_beyond(views.position(), IDLE_S)
+
+    return step
+
+
+def fill_lake(store: EventStore, lake: Lake) -> Step:
+    """Give the lake what the store has and it has not; wait for more."""
+
+    def step(_: threading.Event) -> None:
+        events = store.read(lake.position(), BATCH_EVENTS)
+        if events:
+            lake.feed(events)
+        else:
+            store.wait_beyond(lake.position(), IDLE_S)
 
     return step
 

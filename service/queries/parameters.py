@@ -18,6 +18,8 @@ from service.errors import UnknownParameter
 
 Limit = Annotated[int, QueryParameter(ge=1, le=1000)]
 """Rows of one page."""
+ANY_PARAMETER = "any_parameter"
+"""Option of a handler that checks its query parameters itself."""
 _RESERVED = frozenset({"request", "body", "data", "headers", "query", "scope", "socket", "state", "cookies"})
 
 
@@ -55,6 +57,8 @@ def one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:
 
 def refuse_unknown_parameters(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
     """Guard: a query parameter that the address does not have is refused; passed by, a typo would filter nothing."""
+    if handler.opt.get(ANY_PARAMETER):
+        return
     allowed = _parameters_of(handler)
     for name in connection.query_params:
         if name not in allowed:
