@@ -21,12 +21,13 @@ from service.demo.model_files import (
     round_checkpoint,
     validation_file,
 )
-from service.demo.page import MetricLabel, Page, Recorder
+from service.demo.page import MetricLabel, Page
 from service.demo.published import JobWords, Published
 from service.demo.rounds import Assignment, PageRefusal, plan_round
 from service.demo.training import Examples, Weights, evaluate, initial_weights, rounded
 from service.domain.aggregation import NO_STATE, Update, aggregate
 from service.domain.canonical import sha256_hex
+from service.recording.client import Recorder
 
 STALE_MARGIN_MS = 1000
 """How much longer than the limit a stopped participant is left alone, so that the gap shows in the record."""
@@ -80,20 +81,20 @@ class Coordinator:
 
     def _create(self) -> None:
         """Create the job and archive what it starts from."""
-        with self._page.command("createJob", {"settings": self._plan.settings()}) as result:
-            result["jobId"] = self._plan.id
+        with self._recorder.call("createJob", {"settings": self._plan.settings()}) as call:
+            call.result = {"jobId": self._plan.id}
         package = self._around.package
-        self._recorder.archive("module", package.module_bytes)
+        self._recorder.upload_artifact("module", package.module_bytes)
         for role, data in (("wasm", package.wasm_bytes), ("shader-archive", package.shader_archive_bytes)):
             if data is not None:
-                self._recorder.archive(role, data)
-        self._recorder.archive("validation", validation_file(self._around.validation))
-        self._recorder.archive("checkpoint", self._newest.data, 0)
+                self._recorder.upload_artifact(role, data)
+        self._recorder.upload_artifact("validation", validation_file(self._around.validation))
+        self._recorder.upload_artifact("checkpoint", self._newest.data, round=0)
         self._desk.model = self._newest.data
         self._desk.snapshot()
 
     def _start(self) -> None:
-        with self._page.command("start", {"job": self._plan.id}):
+        with self._recorder.call("start", {"job": self._plan.id}):
             self._published.start()
         self._desk.snapshot()
 
@@ -151,9 +152,9 @@ class Coordinator:
         scores = RoundScores(training, evaluate(weights, self._around.validation))
         saved = SavedRound(number, weights, outcome.state, before.sha256, counted, scores)
         data = round_checkpoint(self._plan, self._module_sha256, saved)
-        with self._page.command("exportCheckpoint", {"round": number}) as result:
-            sha256 = self._recorder.archive("checkpoint", data, number)
-            result |= {"sha256": sha256, "bytes": len(data)}
+        with self._recorder.call("exportCheckpoint", {"round": number}) as call:
+            sha256 = self._recorder.upload_artifact("checkpoint", data, round=number)
+            call.result = {"sha256": sha256, "bytes": len(data)}
         self._newest, self._optimizer = Saved(data, sha256, weights), outcome.state
         self._saved_bytes += len(data)
         self._page.storage = {"usedBytes": self._saved_bytes}

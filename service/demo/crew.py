@@ -7,13 +7,14 @@ from multiprocessing.process import BaseProcess
 from types import TracebackType
 
 from service.demo.incidents import Processes
-from service.demo.job_plan import PARTICIPANTS, WANTS_GPU, JobPlan
+from service.demo.job_plan import PARTICIPANTS, SITE, WANTS_GPU, JobPlan
 from service.demo.links import PipeLink, PipeSwitchboard
 from service.demo.messages import Shut
 from service.demo.participant import GpuAnswer, Machine, Participant, Person
 from service.demo.training import Examples
 from service.domain.times import system_clock
 from service.errors import Unavailable
+from service.recording.client import Recorder
 
 END_WITHIN_S = 10
 """How long a participant may take to end after it was told to."""
@@ -65,11 +66,7 @@ class Crew:
 def live(pipe: Connection, person: Person, shard: Examples, url: str) -> None:
     """One participant's whole life, in its own process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the coordinator, which ends the others
-    from service.demo.recorders import open_recorder
-
-    machine = Machine(
-        PipeLink(pipe), lambda job: open_recorder(url, job, f"participant {person.id}"), ask_for_gpu, system_clock
-    )
+    machine = Machine(PipeLink(pipe), lambda job: Recorder(url, SITE, job), ask_for_gpu, system_clock)
     try:
         Participant(person, shard, machine).run()
     except EOFError:
@@ -81,4 +78,4 @@ def ask_for_gpu() -> GpuAnswer:
     from service.replay.gpu import request_impossible_limit
 
     refusal = request_impossible_limit()
-    return GpuAnswer(refusal.has_adapter, refusal.reason)
+    return GpuAnswer(refusal.has_gpu, refusal.reason)

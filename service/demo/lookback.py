@@ -125,13 +125,14 @@ def _fallback(rest: Rest, job: str, participant: Answer) -> Iterator[Incident]:
 
 
 def _first_fallback(rest: Rest, path: str, unknown: int, known: int) -> int:
-    """The first position as of which the reason was known, by halving between one without it and one with it."""
+    """The first event that said the reason, by halving between a position without it and one with it."""
     while known - unknown > 1:
         middle = (unknown + known) // 2
-        if rest.get(path, as_of=middle)["execution"]["fallback_reason"]["value"] is None:
+        reason = rest.get(path, as_of=middle)["execution"]["fallback_reason"]
+        if reason["value"] is None:
             unknown = middle
         else:
-            known = middle
+            known = reason["position"]
     return known
 
 

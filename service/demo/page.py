@@ -4,30 +4,15 @@ The documents have the shape of `docs/events.md`, so that one lens reads browser
 published state as the coordinator last sent it, and itself as it stands now; nothing is shown that was not measured.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
-from service.domain.events import COMMAND_CALLED, COMMAND_RETURNED, STATE_REPORTED
 from service.domain.times import Clock
+from service.recording.client import Recorder
 
 Document = dict[str, Any]
 STAGES = ("waiting", "downloading", "training", "uploading")
-
-
-class Recorder(Protocol):
-    """One recorder run, as far as a page needs it."""
-
-    def record(self, event_type: str, data: Any, causation_id: str | None = None) -> str:
-        """Queue one event of the job's stream; returns its id."""
-
-    def archive(self, role: str, data: bytes, round_number: int | None = None) -> str:
-        """Put bytes into the archive under the job; returns their SHA-256."""
-
-    def close(self) -> int:
-        """Send what waits, end the run; returns how many events it had."""
 
 
 class Execution:
@@ -74,7 +59,7 @@ class Page:
 
     def report(self) -> None:
         """Record a snapshot: the whole document."""
-        self.recorder.record(STATE_REPORTED, self.document())
+        self.recorder.report_state(self.document())
 
     def document(self) -> Document:
         """The State document of this page, now."""
@@ -89,28 +74,6 @@ class Page:
             "checkpoints": self.view.get("checkpoints", []),
             "execution": own,
         }  # fmt: skip
-
-    @contextmanager
-    def command(self, name: str, arguments: Document) -> Iterator[Document]:
-        """Run a command of the page API: `called` before, `returned` after, with its outcome. The error goes on.
-
-        What the block writes into the dict it is given becomes the result.
-        """
-        called = self.recorder.record(COMMAND_CALLED, {"name": name, "arguments": arguments})
-        started_us = self._clock()
-        result: Document = {}
-        returned: Document = {"name": name, "outcome": "ok", "result": None}
-        try:
-            yield result
-            returned["result"] = result or None
-        except Exception as error:
-            # Whatever a page's command ends with is a fact of the record; who called it decides what to do about it.
-            code = getattr(error, "code", type(error).__name__)
-            returned = {"name": name, "outcome": "error", "error_code": code, "error_message": str(error)}
-            raise
-        finally:
-            returned["duration_ms"] = (self._clock() - started_us) / 1000
-            self.recorder.record(COMMAND_RETURNED, returned, causation_id=called)
 
     def _listed(self, word: Document, own: Document | None) -> Document:
         """One entry of the list; the own one shows what this page knows better than the coordinator."""

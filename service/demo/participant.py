@@ -32,12 +32,13 @@ from service.demo.messages import (
     Verdict,
     View,
 )
-from service.demo.page import Document, Execution, Page, Recorder
+from service.demo.page import Document, Execution, Page
 from service.demo.rounds import PageRefusal
 from service.demo.training import Examples, LocalTraining, Weights, evaluate, local_steps, train
 from service.domain.canonical import sha256_hex
 from service.domain.times import Clock
 from service.errors import DigestMismatch
+from service.recording.client import Recorder
 
 CPU = "numpy-cpu"
 
@@ -123,15 +124,15 @@ class Participant:
         page.view = opened.view
         page.execution = Execution(self._backend, self._clock)
         self._page, self._leaves_after = page, opened.leaves_after
-        with page.command("setBackendPreference", {"backend": page.execution.facts["requestedBackend"]}):
+        with page.recorder.call("setBackendPreference", {"backend": page.execution.facts["requestedBackend"]}):
             pass  # the choice was made when the process began; the page's API only notes it
-        with page.command("joinJob", {"job": opened.job}):
+        with page.recorder.call("joinJob", {"job": opened.job}):
             self._link.send(Join(self._person.name, len(self._shard.labels)))
         self._report()
 
     def _close(self) -> None:
         self._report()
-        events = self._open_page.recorder.close()
+        events = self._recorder.close()
         self._page = None
         self._link.send(Closed(events))
 
@@ -170,12 +171,12 @@ class Participant:
         """Local SGD as a command of the page. Raises what numpy raises."""
         key = [self._person.seed, assigned.round, self._person.number]
         units, training = assigned.units, self._person.training
-        with self._open_page.command("train", {"assignment": assigned.assignment_id, "units": units}) as result:
+        with self._recorder.call("train", {"assignment": assigned.assignment_id, "units": units}) as call:
             started_s = perf_counter()
             trained = train(weights, self._shard, units, training, key)
             elapsed_s = perf_counter() - started_s
             self._execution.note(computeOnlySamplesPerSecond=round(units * training.epochs / elapsed_s, 1))
-            result |= {"localSteps": local_steps(training, units)}
+            call.result = {"localSteps": local_steps(training, units)}
         return trained
 
     def _upload(self, assigned: Assign, trained: Weights) -> None:
@@ -184,12 +185,10 @@ class Participant:
         self._open_page.transfer = self._transfer("up", len(data))
         self._enter("uploading")
         examples = Examples(self._shard.images[: assigned.units], self._shard.labels[: assigned.units])
-        sha256 = self._open_page.recorder.archive("update", data, assigned.round)
+        sha256 = self._recorder.upload_artifact("update", data, round=assigned.round)
         result = Result(assigned.assignment_id, assigned.units, data, sha256, evaluate(trained, examples))
         try:
-            with self._open_page.command(
-                "submitResult", {"assignment": assigned.assignment_id, "round": assigned.round, "sha256": sha256}
-            ):
+            with self._recorder.call("submitResult", {"assignment": assigned.assignment_id, "sha256": sha256}):
                 self._submit(result)
         except PageRefusal:
             return
@@ -205,9 +204,13 @@ class Participant:
         """The published state moved on; once the round is over after which this participant leaves, it leaves."""
         self._open_page.view = view
         if self._leaves_after is not None and view["job"]["state"]["round"] >= self._leaves_after:
-            with self._open_page.command("leaveJob", {"job": view["job"]["id"]}):
+            with self._recorder.call("leaveJob", {"job": view["job"]["id"]}):
                 self._link.send(Leave())
             self._leaves_after = None
+
+    @property
+    def _recorder(self) -> Recorder:
+        return self._open_page.recorder
 
     @property
     def _execution(self) -> Execution:

@@ -1,4 +1,4 @@
-"""The demo's training in one process: threads for processes, queues for pipes, lists for recorders, a counted clock."""
+"""The demo's training in one process: threads for processes, queues for pipes, a notebook for the network."""
 
 import queue
 import threading
@@ -6,11 +6,13 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any
 
+import httpx
+import msgspec
 import pytest
 
 from service.demo.coordinator import Coordinator, Surroundings
 from service.demo.desk import Wires
-from service.demo.job_plan import PARTICIPANTS, WANTS_GPU, JobPlan
+from service.demo.job_plan import PARTICIPANTS, SITE, WANTS_GPU, JobPlan
 from service.demo.messages import (
     Shut,
     ToCoordinator,
@@ -23,39 +25,32 @@ from service.demo.package_builder import build_package
 from service.demo.participant import GpuAnswer, Machine, Participant, Person
 from service.demo.shards import dirichlet_shards, load_digits, split
 from service.domain.canonical import sha256_hex
-from service.domain.events import RECORDER_STARTED, RECORDER_STOPPED
 from service.domain.times import Clock
+from service.recording.client import Recorder
 
 BREATH_S = 0.005
 
 
 class Notebook:
-    """A recorder that keeps everything in memory, in the order in which it was told."""
+    """What a service would be sent by one page's recorder, kept in memory in the order of arrival."""
 
-    def __init__(self, page: str, clock: Clock) -> None:
-        self.page = page
-        self.clock = clock
+    def __init__(self) -> None:
         self.events: list[dict[str, Any]] = []
         self.artifacts: list[tuple[str, int | None, bytes]] = []
-        self.is_closed = False
-        self.record(RECORDER_STARTED, {})
 
-    def record(self, event_type: str, data: Any, causation_id: str | None = None) -> str:
-        assert not self.is_closed, f"{self.page} recorded {event_type} after the end of its run"
-        event_id = f"{self.page}-{len(self.events) + 1}"
-        self.events.append({
-            "id": event_id, "at_us": self.clock(), "type": event_type, "data": data, "causation_id": causation_id,
-        })  # fmt: skip
-        return event_id
+    def open_recorder(self, job: str, clock: Clock) -> Recorder:
+        """The real recorder, with this notebook where the network would be."""
+        return Recorder("http://retrace.test", SITE, job, clock=clock, transport=httpx.MockTransport(self.answer))
 
-    def archive(self, role: str, data: bytes, round_number: int | None = None) -> str:
-        self.artifacts.append((role, round_number, data))
-        return sha256_hex(data)
-
-    def close(self) -> int:
-        self.record(RECORDER_STOPPED, {})
-        self.is_closed = True
-        return len(self.events)
+    def answer(self, request: httpx.Request) -> httpx.Response:
+        if request.method == "POST":
+            self.events += [msgspec.json.decode(line) for line in request.content.splitlines()]
+        else:
+            sha256, label = request.url.path.rpartition("/")[2], request.url.params
+            assert sha256_hex(request.content) == sha256
+            number = int(label["round"]) if "round" in label else None
+            self.artifacts.append((label["role"], number, request.content))
+        return httpx.Response(201, json={"receipts": [], "head": 0})
 
     def of(self, event_type: str) -> list[Any]:
         return [event["data"] for event in self.events if event["type"] == event_type]
@@ -127,11 +122,8 @@ def play(plan: JobPlan, seed: int) -> Played:
     switchboard, clock = QueueSwitchboard(), counted_clock()
     training, validation = split(load_digits(), seed)
     shards = dirichlet_shards(training, len(PARTICIPANTS), seed)
-    pages = {"owner": Notebook("owner", clock)}
+    pages = {page: Notebook() for page in ("owner", *PARTICIPANTS)}
     failures: list[BaseException] = []
-
-    def open_recorder(participant: str) -> Callable[[str], Notebook]:
-        return lambda job: pages.setdefault(participant, Notebook(participant, clock))
 
     def live(number: int, participant: str) -> None:
         person = Person(
@@ -139,7 +131,7 @@ def play(plan: JobPlan, seed: int) -> Played:
             plan.snapshot_interval_ms,
         )  # fmt: skip
         machine = Machine(
-            switchboard.links[participant], open_recorder(participant),
+            switchboard.links[participant], lambda job: pages[participant].open_recorder(job, clock),
             lambda: GpuAnswer(True, "Limit 'max_buffer_size' value 1 is better than allowed 0"), clock,
         )  # fmt: skip
         try:
@@ -152,7 +144,7 @@ def play(plan: JobPlan, seed: int) -> Played:
     for thread in threads:
         thread.start()
     around = Surroundings(PARTICIPANTS, Wires(switchboard, switchboard, clock), build_package(), validation, seed)
-    digests = Coordinator(plan, around, pages["owner"]).run()
+    digests = Coordinator(plan, around, pages["owner"].open_recorder(plan.id, clock)).run()
     for participant in PARTICIPANTS:
         switchboard.send(participant, Shut())
     for thread in threads:
@@ -163,4 +155,19 @@ def play(plan: JobPlan, seed: int) -> Played:
 
 @pytest.fixture(scope="session")
 def play_job() -> Callable[[JobPlan, int], Played]:
+    """Play a job; of equal plan and seed only once in a session."""
+    played: dict[bytes, Played] = {}
+
+    def play_once(plan: JobPlan, seed: int) -> Played:
+        key = msgspec.json.encode((plan, seed))
+        if key not in played:
+            played[key] = play(plan, seed)
+        return played[key]
+
+    return play_once
+
+
+@pytest.fixture(scope="session")
+def play_afresh() -> Callable[[JobPlan, int], Played]:
+    """Play a job, although it may have been played before."""
     return play

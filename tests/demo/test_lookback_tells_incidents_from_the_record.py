@@ -1,6 +1,5 @@
 """What the look back finds in a recorded job, asked over the REST routes of a real store and real views."""
 
-import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from service.demo.job_plan import JobPlan
 from service.demo.lookback import KINDS, JobFound, look_back
 from service.demo.rest import Rest
 from service.domain.aggregation import FedAvg
+from service.domain.times import parse_rfc3339
 from tests.queries.bench import Bench
 
 PLAN = JobPlan(id="rough", rule=FedAvg(), rounds=8, incidents=EVERYTHING)
@@ -19,12 +19,12 @@ PLAN = JobPlan(id="rough", rule=FedAvg(), rounds=8, incidents=EVERYTHING)
 
 def record(bench: Bench, played: Any) -> None:
     """Store what the pages recorded, in the order of the play's clock, each page as one recorder run."""
-    told = [(event["at_us"], page, event) for page, notebook in played.pages.items() for event in notebook.events]
+    told = [event for notebook in played.pages.values() for event in notebook.events]
     ids: dict[str, str] = {}
-    for at_us, page, event in sorted(told, key=lambda item: item[0]):
-        bench.now_us = at_us
+    for event in sorted(told, key=lambda event: event["observed_at"]):
+        bench.now_us = parse_rfc3339(event["observed_at"])
         position = bench.record(
-            event["type"], event["data"], recorder=str(uuid.uuid5(uuid.NAMESPACE_DNS, page)), stream=f"job-{PLAN.id}",
+            event["type"], event["data"], recorder=event["source"]["recorder"], stream=event["stream"],
             causation_id=ids.get(event["causation_id"]),
         )  # fmt: skip
         ids[event["id"]] = bench.store.read_one(position).event.id

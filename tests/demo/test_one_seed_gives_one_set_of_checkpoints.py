@@ -11,8 +11,8 @@ from service.domain.aggregation import FedAdam, FedAvg
 SHORT = JobPlan(id="short", rule=FedAdam(eta=0.05), rounds=2, incidents=Incidents())
 
 
-def test_same_seed_same_digests(play_job: Callable[[JobPlan, int], Any]) -> None:
-    first, second = play_job(SHORT, 3), play_job(SHORT, 3)
+def test_same_seed_same_digests(play_afresh: Callable[[JobPlan, int], Any]) -> None:
+    first, second = play_afresh(SHORT, 3), play_afresh(SHORT, 3)
     assert first.digests == second.digests
     assert len(set(first.digests)) == 3
 
@@ -21,9 +21,9 @@ def test_another_seed_gives_other_digests(play_job: Callable[[JobPlan, int], Any
     assert not set(play_job(SHORT, 3).digests) & set(play_job(SHORT, 4).digests)
 
 
-def test_incidents_do_not_make_it_a_matter_of_luck(play_job: Callable[[JobPlan, int], Any]) -> None:
+def test_incidents_do_not_make_it_a_matter_of_luck(play_afresh: Callable[[JobPlan, int], Any]) -> None:
     plan = JobPlan(id="rough", rule=FedAvg(), rounds=7, incidents=EVERYTHING)
-    assert play_job(plan, 3).digests == play_job(plan, 3).digests
+    assert play_afresh(plan, 3).digests == play_afresh(plan, 3).digests
 
 
 def test_each_checkpoint_names_the_one_before_as_its_parent(play_job: Callable[[JobPlan, int], Any]) -> None:
