@@ -7,10 +7,12 @@ reads the store again can compute it: equal means that nothing was skipped, doub
 import hashlib
 import sqlite3
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
 from service.domain.envelope import StoredEvent
+from service.domain.times import format_us
 from service.projections.projection import Change
 
 VIEWS = (
@@ -50,6 +52,15 @@ def load(connection: sqlite3.Connection) -> Progress:
     for position, digest in connection.execute("SELECT position, digest FROM projection_progress LIMIT 1"):
         return Progress(position, digest)
     return Progress()
+
+
+def of_views(connection: sqlite3.Connection) -> list[dict[str, Any]]:
+    """Where each view stands, how many events it had to set aside, and when it last moved."""
+    statement = "SELECT view, position, quarantined, moved_us FROM projection_progress ORDER BY view"
+    return [
+        {"view": view, "position": position, "quarantined": quarantined, "moved_at": format_us(moved_us)}
+        for view, position, quarantined, moved_us in connection.execute(statement)
+    ]
 
 
 def store(progress: Progress, now_us: int) -> list[Change]:

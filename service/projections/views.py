@@ -84,6 +84,21 @@ class Views:
         self._progress = progress
 
     @contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """While this lasts nothing is applied; readers are answered."""
+        with self._writing:
+            yield
+
+    def take_over(self, other: Path) -> None:
+        """Put the closed views file `other` in the place of this one. Only while standing still."""
+        self._connections.swap(other)
+        self._memory = Memory()
+        with self._connections.reading() as connection:
+            self._progress = coverage.load(connection)
+        with self._moved:
+            self._moved.notify_all()
+
+    @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """A connection that sees one consistent state of all views."""
         with self._connections.reading() as connection:

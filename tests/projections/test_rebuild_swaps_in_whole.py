@@ -1,0 +1,100 @@
+"""A rebuild gives what the live view has, row for row; readers are answered; a corrected fold clears poison."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from service.domain.envelope import StoredEvent
+from service.projections import Views, participants
+from service.projections.runner import catch_up, rebuild
+from service.projections.standing import Standing
+from service.settings import Settings
+from tests.projections.tape import START_US, S, Tape, participant, state
+from tests.projections.test_views_do_not_depend_on_how_events_came import busy_tape, rows_of
+
+
+class Store:
+    """A store that is all in memory."""
+
+    def __init__(self, tape: Tape) -> None:
+        self.tape = tape
+
+    def read(
+        self, after: int = 0, limit: int = 1000, up_to: int | None = None, stream: str | None = None
+    ) -> list[StoredEvent]:  # fmt: skip
+        return self.tape.read(after, limit, up_to, stream)
+
+    def head(self) -> int:
+        return len(self.tape.events)
+
+
+def test_rebuild_equals_the_live_view_row_for_row(views: Views) -> None:
+    store = Store(busy_tape(7, 300))
+    for end in (100, 101, 300):
+        views.apply(store.read(0, end))
+    live = rows_of(views)
+    assert rebuild(views, store, Settings(), lambda: START_US) == 300
+    assert rows_of(views) == live
+
+
+def test_rebuild_shows_progress_and_takes_in_what_came_meanwhile(views: Views) -> None:
+    tape, seen = Tape(), list[int]()
+    for step in range(4500):
+        tape.add("something.new", {"step": step})
+
+    def progressed(position: int) -> None:
+        seen.append(position)
+        if position == 2000:
+            tape.add("something.new", {})
+
+    rebuild(views, Store(tape), Settings(), progressed=progressed)
+    assert seen == [2000, 4000, 4501]
+    assert views.position() == 4501
+
+
+def test_reader_from_before_the_swap_reads_on_and_later_ones_see_the_new_file(views: Views, tape: Tape) -> None:
+    tape.state(state(participant("p1")))
+    catch_up(views, Store(tape))
+    with views.reading() as connection:
+        before = connection.execute("SELECT count(*) FROM jobs").fetchone()
+    rebuild(views, Store(tape), Settings(), lambda: START_US)
+    with views.reading() as connection:
+        assert connection.execute("SELECT count(*) FROM jobs").fetchone() == before == (1,)
+
+
+def test_corrected_fold_clears_the_quarantine(views: Views, tape: Tape, monkeypatch: pytest.MonkeyPatch) -> None:
+    for _ in range(10):
+        tape.state(state(participant("p1")))
+    whole = participants.fold
+
+    def broken(view: Any, observed: Any, job: Any) -> Any:
+        if observed.position == 5:
+            raise RuntimeError("a fold with a fault")
+        return whole(view, observed, job)
+
+    monkeypatch.setattr(participants, "fold", broken)
+    catch_up(views, Store(tape))
+    with views.reading() as connection:
+        poison = connection.execute("SELECT position, view, reason, attempts FROM quarantine").fetchall()
+    assert poison == [(5, "participants", "RuntimeError: a fold with a fault", 2)]
+    monkeypatch.setattr(participants, "fold", whole)
+    rebuild(views, Store(tape), Settings(), lambda: START_US)
+    with views.reading() as connection:
+        assert not connection.execute("SELECT * FROM quarantine").fetchall()
+
+
+def test_standstill_behind_the_head_is_unwell_within_half_a_minute(tmp_path: Path, tape: Tape) -> None:
+    now = [START_US]
+    with Views.open(Settings(data=str(tmp_path)), lambda: now[0]) as views:
+        standing = Standing(views, lambda: now[0])
+        tape.state(state(participant("p1")))
+        now[0] += 19 * S
+        assert standing.report(head=1)["is_well"]
+        now[0] += 10 * S
+        report = standing.report(head=1)
+        assert (report["is_well"], report["lag"], report["still_s"]) == (False, 1, 29)
+        views.apply(tape.events)
+        assert standing.report(head=1)["is_well"]
+        now[0] += 3600 * S
+        assert standing.report(head=1)["is_well"]
