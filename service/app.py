@@ -83,12 +83,16 @@ class Service:
         try:
             yield
         finally:
+            for loop in self.loops:
+                loop.ask_to_stop()
             await self.drain()
             await watching
             await asyncio.to_thread(self.close)
 
     def close(self) -> None:
         """Stop the loops, sign the last head, close. Doing it twice is harmless."""
+        for loop in self.loops:
+            loop.ask_to_stop()
         for loop in self.loops:
             loop.stop()
         try:

@@ -24,7 +24,7 @@ Step = Callable[[threading.Event], None]
 """One step of a loop. It is given the event that is set when the loop must stop, to wait on instead of sleeping."""
 
 PAUSE_MIN_S, PAUSE_MAX_S = 0.5, 30.0
-IDLE_S = 0.5
+IDLE_S = 0.2
 """How long a step waits for news before it looks whether it must stop."""
 
 
@@ -53,9 +53,13 @@ class Loop:
         self.health.is_running = True
         self._thread.start()
 
+    def ask_to_stop(self) -> None:
+        """Let the step that runs be the last one."""
+        self._stopping.set()
+
     def stop(self) -> None:
         """Ask the loop to stop and wait until its step is over."""
-        self._stopping.set()
+        self.ask_to_stop()
         if self.health.is_running:
             self._thread.join()
         self.health.is_running = False

@@ -67,7 +67,7 @@ async def _receive(request: Asked, archiving: Archiving, sha256: str | None) -> 
             await _write_all(request, upload)
         except HTTPException as error:
             # The framework's word for a sender that hung up. Nobody reads the answer, but the record says it.
-            raise UploadAborted(f"the sender went away after {upload.size_bytes} bytes; nothing was kept") from error
+            raise UploadAborted("the sender went away before its upload was complete; nothing was kept") from error
         return await asyncio.to_thread(upload.commit)
 
 

@@ -21,7 +21,7 @@ from service.store import EventStore
 
 BATCH_EVENTS = 64
 KEEP_ALIVE_S = 15.0
-_POLL_S = 0.5
+_POLL_S = 0.2
 
 
 class HeadBroadcast:

@@ -27,6 +27,14 @@ def client(settings: Settings) -> Iterator[Client]:
         yield client
 
 
+@pytest.fixture(scope="module")
+def empty_client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """One service for a whole file whose tests store nothing."""
+    folder = tmp_path_factory.mktemp("empty")
+    with TestClient(create_app(Settings(data=str(folder))), base_url=BASE_URL) as client:
+        yield client
+
+
 @pytest.fixture
 def event() -> dict[str, Any]:
     return wire_event(1)

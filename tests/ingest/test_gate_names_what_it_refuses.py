@@ -41,8 +41,8 @@ def refusal(client: Client, body: bytes, content_type: str = "application/json",
     ],
     ids=lambda value: value[:24].decode("latin-1") if isinstance(value, bytes) else None,
 )
-def test_payload_that_breaks_a_rule(client: Client, data: bytes, status: int, code: str, path: str) -> None:
-    assert refusal(client, wire_text(1, data)) == (status, code, path)
+def test_payload_that_breaks_a_rule(empty_client: Client, data: bytes, status: int, code: str, path: str) -> None:
+    assert refusal(empty_client, wire_text(1, data)) == (status, code, path)
 
 
 @pytest.mark.parametrize(
@@ -66,32 +66,34 @@ def test_payload_that_breaks_a_rule(client: Client, data: bytes, status: int, co
     ],
     ids=str,
 )
-def test_envelope_that_breaks_a_rule(client: Client, fields: dict[str, Any], path: str) -> None:
-    assert refusal(client, json.dumps(wire_event(1, **fields)).encode()) == (400, "invalid_field", path)
+def test_envelope_that_breaks_a_rule(empty_client: Client, fields: dict[str, Any], path: str) -> None:
+    assert refusal(empty_client, json.dumps(wire_event(1, **fields)).encode()) == (400, "invalid_field", path)
 
 
-def test_batch_is_all_or_nothing_and_names_the_bad_event(client: Client) -> None:
+def test_batch_is_all_or_nothing_and_names_the_bad_event(empty_client: Client) -> None:
     events = [wire_event(number) for number in range(1, 11)]
     events[6]["source"]["seq"] = "seven"
     batch = "\n".join(map(json.dumps, events)).encode()
 
     for _ in range(5):
-        assert refusal(client, batch, NDJSON) == (400, "invalid_field", "$[6].source.seq")
+        assert refusal(empty_client, batch, NDJSON) == (400, "invalid_field", "$[6].source.seq")
 
 
-def test_empty_batches_are_refused(client: Client) -> None:
-    assert refusal(client, b"[]")[:2] == (400, "invalid_field")
-    assert refusal(client, b"\n\n", NDJSON)[:2] == (400, "invalid_field")
+def test_empty_batches_are_refused(empty_client: Client) -> None:
+    assert refusal(empty_client, b"[]")[:2] == (400, "invalid_field")
+    assert refusal(empty_client, b"\n\n", NDJSON)[:2] == (400, "invalid_field")
 
 
 @pytest.mark.parametrize("content_type", ["text/plain", "", "application/json; charset=latin-1"])
-def test_other_content_types_are_refused(client: Client, content_type: str, event: dict[str, Any]) -> None:
-    assert refusal(client, json.dumps(event).encode(), content_type)[:2] == (415, "unsupported_content_type")
+def test_other_content_types_are_refused(empty_client: Client, content_type: str, event: dict[str, Any]) -> None:
+    assert refusal(empty_client, json.dumps(event).encode(), content_type)[:2] == (415, "unsupported_content_type")
 
 
-def test_event_beyond_its_limit_is_named_with_limit_and_unit(client: Client) -> None:
+def test_event_beyond_its_limit_is_named_with_limit_and_unit(empty_client: Client) -> None:
     texts = [b'"' + b"x" * 60_000 + b'"'] * 18
-    response = client.post("/v1/events", content=wire_text(1, b'{"a":[' + b",".join(texts) + b"]}"), headers=JSON_TYPE)
+    response = empty_client.post(
+        "/v1/events", content=wire_text(1, b'{"a":[' + b",".join(texts) + b"]}"), headers=JSON_TYPE
+    )
     problem = response.json()
     assert (response.status_code, problem["limit"], problem["unit"]) == (413, 1024 * 1024, "bytes")
 
@@ -102,15 +104,15 @@ def test_text_of_exactly_the_limit_is_kept_however_wide_its_characters_are(clien
     assert response.status_code == 201
 
 
-def test_gzip_bomb_stops_at_the_limit(client: Client) -> None:
+def test_gzip_bomb_stops_at_the_limit(empty_client: Client) -> None:
     bomb = gzip.compress(b" " * 50_000_000)
-    assert refusal(client, bomb, **{"content-encoding": "gzip"})[:2] == (413, "too_large")
+    assert refusal(empty_client, bomb, **{"content-encoding": "gzip"})[:2] == (413, "too_large")
 
 
-def test_cut_or_foreign_compression_is_refused(client: Client, event: dict[str, Any]) -> None:
+def test_cut_or_foreign_compression_is_refused(empty_client: Client, event: dict[str, Any]) -> None:
     body = gzip.compress(json.dumps(event).encode())
-    assert refusal(client, body[:-4], **{"content-encoding": "gzip"})[:2] == (400, "invalid_encoding")
-    assert refusal(client, body, **{"content-encoding": "br"})[:2] == (415, "unsupported_content_type")
+    assert refusal(empty_client, body[:-4], **{"content-encoding": "gzip"})[:2] == (400, "invalid_encoding")
+    assert refusal(empty_client, body, **{"content-encoding": "br"})[:2] == (415, "unsupported_content_type")
 
 
 def test_gzip_body_is_recorded(client: Client, event: dict[str, Any]) -> None:
