@@ -57,11 +57,11 @@ def load_until_killed(settings: Settings, first: int, batches: int) -> dict[int,
     return acknowledged
 
 
-@pytest.mark.parametrize("batches", [1, 7, 40])
+@pytest.mark.parametrize("batches", [1, 25])
 def test_acknowledged_events_survive_a_kill_once(tmp_path: Path, batches: int) -> None:
     settings = Settings(data=str(tmp_path))
     acknowledged: dict[int, list[int]] = {}
-    for _ in range(3):
+    for _ in range(2):
         acknowledged |= load_until_killed(settings, len(acknowledged), batches)
     with EventStore.open(settings) as store:
         for number, positions in acknowledged.items():
