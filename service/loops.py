@@ -1,4 +1,4 @@
-"""Background loops: views follow the store, the log's head is signed, waiting replays are judged.
+"""Background loops: views and lake follow the store, the log's head is signed, waiting replays are judged.
 
 A loop is a thread that repeats one step. An error is never swallowed: it is logged, kept in the loop's health for
 `GET /health`, and the step is tried again after a pause that doubles. Each loop can be woken to stop at any moment.
@@ -97,6 +97,19 @@ def follow_store(store: EventStore, views: Views) -> Step:
 
 def fill_lake(store: EventStore, lake: Lake) -> Step:
     """Give the lake what the store has and it has not; wait for more."""
+
+    def step(_: threading.Event) -> None:
+        events = store.read(lake.position(), BATCH_EVENTS)
+        if events:
+            lake.feed(events)
+        else:
+            store.wait_beyond(lake.position(), IDLE_S)
+
+    return step
+
+
+def feed_lake(store: EventStore, lake: Lake) -> Step:
+    """Turn what the store has into typed rows for questions; wait for more."""
 
     def step(_: threading.Event) -> None:
         events = store.read(lake.position(), BATCH_EVENTS)
