@@ -22,6 +22,10 @@ _CLOSED = """SELECT name, participant, subject, opened_position, opened_us, clos
  FROM flags WHERE stream = ? AND site = ? AND closed_position <= ?"""
 _REFUSED = """SELECT name, called_position, returned_position, returned_us, error_code, error_message FROM commands
  WHERE stream = ? AND site = ? AND returned_position <= ? AND outcome = 'error'"""
+_THINNED = """SELECT l.recorder, l.position, l.recorded_at_us, l.data FROM recorder_life l
+ JOIN recorder_streams s ON s.recorder = l.recorder AND s.stream = ?
+ JOIN recorder_runs r ON r.recorder = l.recorder AND r.site = ?
+ WHERE s.first_position <= ? AND l.position <= ? AND l.type = 'recorder.thinned'"""
 _NON_FINITE = """SELECT name, split, round, tag, position, recorded_us FROM metrics
  WHERE stream = ? AND site = ? AND position <= ? AND tag IS NOT NULL"""
 
@@ -49,6 +53,7 @@ def flags_as_of(
         *_open(diagnostics),
         *_stale(line),
         *_gaps(connection, key),
+        *_thinned(connection, key),
         *_refused(connection, key),
         *_non_finite(connection, key),
         *_label_conflicts(connection, key, job),
@@ -81,6 +86,12 @@ def _gaps(connection: sqlite3.Connection, key: JobAsOf) -> Iterable[Flag]:
         detail = {"first_seq": gap.first_seq, "last_seq": gap.last_seq}
         span = (gap.opened_position, gap.to_us, None, None)
         yield Flag("recorder-gap", "", gap.recorder, *span, evidence, detail)
+
+
+def _thinned(connection: sqlite3.Connection, key: JobAsOf) -> Iterable[Flag]:
+    for recorder, position, moment_us, data in connection.execute(_THINNED, (*key, key.up_to)):
+        span = (position, moment_us, position, moment_us)
+        yield Flag("recorder-gap", "", recorder, *span, (position,), {"thinned": msgspec.json.decode(data)})
 
 
 def _refused(connection: sqlite3.Connection, key: JobAsOf) -> Iterable[Flag]:

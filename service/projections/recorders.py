@@ -16,13 +16,17 @@ from service.domain.events import (
     API_UNAVAILABLE,
     RECORDER_STARTED,
     RECORDER_STOPPED,
+    RECORDER_THINNED,
     SERVICE_TYPES,
 )
 from service.domain.times import format_us
 from service.projections.projection import Change, JobAsOf, Observed
 
 NAME = "recorders"
-API_TYPES = frozenset({API_CONNECTED, API_UNAVAILABLE, API_REPLACED})
+LIFE_TYPES = frozenset({
+    RECORDER_STARTED, RECORDER_THINNED, RECORDER_STOPPED, API_CONNECTED, API_UNAVAILABLE, API_REPLACED,
+})  # fmt: skip
+"""What is told of a run's life, beside what it reports."""
 
 _OPEN_GAP = """INSERT OR IGNORE INTO recorder_gaps (recorder, first_seq, last_seq, opened_position, opened_us,
  heard_position, heard_us) VALUES (?,?,?,?,?,?,?)"""
@@ -67,8 +71,10 @@ def fold(run: RecorderRun | None, observed: Observed) -> tuple[RecorderRun, list
     if event.stream not in streams:
         streams = (*streams, event.stream)
         changes.append((_HEARD_IN, (event.stream, recorder, position)))
-    if event.type in API_TYPES or event.type in (RECORDER_STARTED, RECORDER_STOPPED):
-        changes.append((_LIFE, (position, recorder, observed.recorded_at_us, event.type, event.data.decode())))
+    if event.type in LIFE_TYPES:
+        changes.append(
+            (_LIFE, (position, recorder, observed.recorded_at_us, event.type, event.data.decode() or "null"))
+        )
     return RecorderRun(run.site, run.first_position, last_seq, *last_heard, gaps, streams), changes
 
 

@@ -7,7 +7,7 @@ keeps integers of any size digit for digit. There are no migrations: another VIE
 import sqlite3
 from pathlib import Path
 
-VIEWS_FORMAT = 2
+VIEWS_FORMAT = 3
 """Raise it whenever a table or a fold changes: an older file is then thrown away and folded again."""
 
 TABLES = """
@@ -73,6 +73,8 @@ CREATE TABLE metrics (
   split TEXT NOT NULL, name TEXT NOT NULL, said TEXT NOT NULL, value REAL, tag TEXT, reason TEXT,
   is_late INTEGER NOT NULL, recorder TEXT NOT NULL, position INTEGER NOT NULL, recorded_us INTEGER NOT NULL,
   observed_us INTEGER NOT NULL);
+CREATE INDEX metrics_by_round ON metrics
+  (stream, site, split, name, segment, round, observed_us, position, value, tag);
 CREATE UNIQUE INDEX metrics_by_value ON metrics (stream, site, split, name, sha256, IFNULL(round, -1), said);
 """
 

@@ -52,11 +52,15 @@ def answer(
 
 
 def answer_list(
-    request: Asked, name: str, rows: Iterable[dict[str, Any]], moment: Moment, next_cursor: str | None = None
+    request: Asked, name: str, rows: Iterable[dict[str, Any]], moment: Moment, next_cursor: str | None = None,
+    **beside: Any,
 ) -> Response[bytes]:  # fmt: skip
-    """A list under `name`, or one row per line when the asker accepts NDJSON. `next` is the cursor of what follows."""
+    """A list under `name`, or one row per line when the asker accepts NDJSON. `next` is the cursor of what follows.
+
+    What stands `beside` the list goes into the JSON object only.
+    """
     if NDJSON not in request.headers.get("accept", ""):
-        return answer(request, {name: list(rows), "next": next_cursor}, moment)
+        return answer(request, {name: list(rows), "next": next_cursor, **beside}, moment)
     lines = b"".join(encode(row) + b"\n" for row in rows)
     headers = {"retrace-as-of-position": str(moment.position)}
     if next_cursor is not None:

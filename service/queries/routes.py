@@ -5,11 +5,11 @@ events have their own files beside this one.
 """
 
 import sqlite3
-from typing import Any
+from typing import Annotated, Any
 
 from litestar import Response, Router, get
 from litestar.di import NamedDependency, Provide
-from litestar.params import FromPath, FromQuery
+from litestar.params import FromPath, FromQuery, QueryParameter
 
 from service.domain.identifiers import job_of_stream
 from service.domain.times import Clock, format_us
@@ -153,14 +153,22 @@ def list_commands(
 @get("/v1/jobs/{job:str}/metrics", sync_to_thread=True)
 def list_metrics(
     *, request: Asked, job: FromPath[str], looking: Looked, site: FromQuery[str | None] = None,
-    names: FromQuery[str | None] = None, split: FromQuery[str | None] = None,
+    names: FromQuery[str | None] = None, split: FromQuery[str | None] = None, by: FromQuery[str] = "round",
+    max_points: Annotated[int | None, QueryParameter(ge=2, le=100_000)] = None,
 ) -> Response[bytes]:  # fmt: skip
-    """Every value that was reported for a checkpoint, by segment and round. `names` is a comma-separated list."""
+    """Every value that was reported for a checkpoint. `names` is a comma-separated list.
+
+    `by` orders by segment and round, or by the time of recording; `max_points` thins each longer series.
+    """
     wanted = split and one_of("split", split, ("training", "validation"))
+    one_of("by", by, ("round", "time"))
     with looking.views.reading() as connection:
         seen = looking.job(connection, job, site)
-        rows = metrics.observations(connection, seen.key, names.split(",") if names else [], wanted)
-    return answer_list(request, "metrics", rows, looking.moment)
+        chosen = names.split(",") if names else []
+        series, rows = metrics.series_as_of(connection, seen.key, chosen, wanted, max_points)
+    if by == "time":
+        rows.sort(key=lambda row: row["value"].position)
+    return answer_list(request, "metrics", rows, looking.moment, series=[told._asdict() for told in series])
 
 
 @get("/v1/jobs/{job:str}/recorders", sync_to_thread=True)

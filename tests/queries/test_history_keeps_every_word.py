@@ -129,3 +129,23 @@ def test_gap_of_a_recorder_shows_and_closes(bench: Bench) -> None:
     assert gaps == [(3, 5, 4), (3, 3, None), (5, 5, None)]
     [before] = bench.get("/v1/jobs/j1/recorders", as_of=3)["recorders"][0]["gaps"]
     assert (before["first_seq"], before["last_seq"], before["closed_position"]) == (3, 5, None)
+
+
+def test_long_series_is_thinned_by_row_and_keeps_what_matters(bench: Bench) -> None:
+    losses: list[Any] = [float(n % 7) for n in range(1, 1002)]
+    losses[400], losses[500], losses[600] = 99.0, -5.0, "NaN"
+    report(bench, *(point(n + 1, loss=loss, accuracy=0.5) for n, loss in enumerate(losses)))
+    found = bench.get("/v1/jobs/j1/metrics", names="loss", max_points=50)
+    rounds = {row["round"]: row["value"]["value"] for row in found["metrics"]}
+    assert len(rounds) <= 53
+    assert {1, 1001} <= rounds.keys()
+    assert (rounds[401], rounds[501], rounds[601]) == (99.0, -5.0, {"non_finite": "NaN"})
+    [series] = found["series"]
+    assert (series["points"], series["non_finite"], series["shown"]) == (1001, 1, len(rounds))
+
+
+def test_series_can_be_read_in_the_order_of_recording(bench: Bench) -> None:
+    report(bench, point(3, loss=0.3))
+    report(bench, point(2, loss=0.2), observed_us=START_US - 1)
+    rows = bench.get("/v1/jobs/j1/metrics", by="time")["metrics"]
+    assert [row["round"] for row in rows] == [3, 2]
