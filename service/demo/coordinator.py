@@ -10,7 +10,7 @@ from service.artifacts.packing import PackedModule
 from service.artifacts.tensor_file import read_tensors
 from service.demo.desk import Desk, Wires
 from service.demo.job_plan import JobPlan
-from service.demo.messages import Assign, CloseJob, OpenJob, Result
+from service.demo.messages import Assign, OpenJob, Result
 from service.demo.model_files import (
     RoundScores,
     SavedRound,
@@ -29,7 +29,7 @@ from service.domain.aggregation import NO_STATE, Update, aggregate
 from service.domain.canonical import sha256_hex
 from service.recording.client import Recorder
 
-STALE_MARGIN_MS = 1000
+STALE_MARGIN_MS = 1500
 """How much longer than the limit a stopped participant is left alone, so that the gap shows in the record."""
 
 
@@ -179,7 +179,7 @@ class Coordinator:
         self._published.finish()
         self._desk.snapshot()
         for participant in self._published.joined:
-            self._desk.send(participant, CloseJob())
+            self._desk.dismiss(participant)
         everyone = set(self._desk.examples)
         self._desk.serve_until(lambda: everyone <= self._desk.closed, f"{everyone} to close the job")
         self._page.report()

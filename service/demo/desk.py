@@ -70,6 +70,7 @@ class Desk:
         self._page = page
         self._switchboard, self._processes, self._clock = wires
         self._stopped: dict[str, str] = {}
+        self._dismissed: set[str] = set()
         self._next_snapshot_us = 0
 
     def send(self, participant: str, message: ToParticipant) -> None:
@@ -81,10 +82,18 @@ class Desk:
         view = self._published.view()
         self._page.view = view
         for participant in self._published.joined:
-            if participant not in self._stopped:  # a stopped process empties no pipe
+            if (
+                participant not in self._dismissed and participant not in self._stopped
+            ):  # a stopped process empties no pipe
                 self.send(participant, View(view))
         self._page.report()
         self._next_snapshot_us = self._clock() + self._plan.snapshot_interval_ms * 1000
+
+    def dismiss(self, participant: str) -> None:
+        """The last word to a participant of this job: it shows the end, closes its page, and hears no more of it."""
+        self.send(participant, View(self._published.view()))
+        self.send(participant, CloseJob())
+        self._dismissed.add(participant)
 
     def serve_until(self, is_done: Callable[[], bool], waiting_for: str) -> None:
         """Take messages, and report at the interval, until it is done. Raises Unavailable when that takes too long."""
@@ -117,8 +126,7 @@ class Desk:
                 self.round.give_up(message.assignment_id)
             case Leave():
                 self._published.leave(participant)
-                self.send(participant, View(self._published.view()))
-                self.send(participant, CloseJob())
+                self.dismiss(participant)
             case Closed():
                 self.closed.add(participant)
             case Report():

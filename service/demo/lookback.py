@@ -53,9 +53,26 @@ class JobFound(msgspec.Struct, frozen=True):
     incidents: list[Incident]
 
 
+class Question(msgspec.Struct, frozen=True):
+    """One question that DuckDB answered, as columns and rows."""
+
+    name: str
+    words: str
+    columns: list[str]
+    rows: list[list[Any]]
+
+
+def ask(rest: Rest, name: str) -> Question:
+    """The answer to one of the shipped questions, over the whole record."""
+    answer = rest.get(f"/v1/questions/{name}")
+    columns = [column["name"] for column in answer["columns"]]
+    return Question(name, answer["question"], columns, [[row[column] for column in columns] for row in answer["rows"]])
+
+
 def look_back(rest: Rest) -> list[JobFound]:
-    """Every job in the record, in the order in which they were first heard of."""
-    return [_look_at(rest, job) for job in rest.get("/v1/jobs")["jobs"]]
+    """Every job in the record, in the order in which they were first heard of, once the views hold all of it."""
+    head = rest.get("/health")["head"]
+    return [_look_at(rest, job) for job in rest.get("/v1/jobs", wait_for=head)["jobs"]]
 
 
 def _look_at(rest: Rest, job: Answer) -> JobFound:
