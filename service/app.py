@@ -21,6 +21,7 @@ from analytics.lake import FOLDER, Lake
 from service.artifacts.archive import Archive
 from service.audit.log import TransparencyLog
 from service.audit.log_key import LogKey
+from service.audit.routes import log_handlers
 from service.domain.identifiers import RandomBytes
 from service.domain.times import Clock, system_clock
 from service.http.doorkeeper import Doorkeeper, check_bind
@@ -30,7 +31,7 @@ from service.ingest.archiving import Archiving
 from service.ingest.routes import post_events
 from service.ingest.routes_artifacts import artifact_handlers
 from service.ingest.translate import ServiceRun
-from service.loops import Loop, fill_lake, follow_store, sign_heads
+from service.loops import Loop, feed_lake, follow_store, sign_heads
 from service.projections import Views
 from service.queries.live import HeadBroadcast, live
 from service.queries.parameters import refuse_unknown_parameters
@@ -40,7 +41,7 @@ from service.settings import Settings
 from service.store import EventStore
 
 ROUTE_HANDLERS: tuple[ControllerRouterHandler, ...] = (
-    post_events, *artifact_handlers, query_router, *question_handlers, live, *health_handlers,
+    post_events, *artifact_handlers, query_router, *question_handlers, *log_handlers, live, *health_handlers,
 )  # fmt: skip
 _DEPENDENCIES = ("lake", "store", "views", "clock", "settings", "archiving", "broadcast", "health", "log", "run")
 
@@ -65,10 +66,10 @@ class Service:
         self.broadcast = HeadBroadcast(self.store)
         self.loops = [
             Loop("views", follow_store(self.store, self.views), clock),
-            Loop("lake", fill_lake(self.store, self.lake), clock),
+            Loop("lake", feed_lake(self.store, self.lake), clock),
             Loop("tree-head", sign_heads(self.store, self.log, settings.tree_head_every_s), clock),
         ]
-        self.health = Health(self.store, self.views, [loop.health for loop in self.loops])
+        self.health = Health(self.store, self.views, [loop.health for loop in self.loops], clock)
 
     async def drain(self) -> None:
         """End what would otherwise last for ever, so that open connections can finish."""

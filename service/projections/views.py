@@ -32,6 +32,8 @@ class Views:
         self.path = path
         self._clock = clock
         self.thresholds = thresholds_of(settings)
+        self.moved_us = clock()
+        """When the views last moved, or were opened."""
         self._writing = threading.Lock()
         self._moved = threading.Condition()
         self._connections = Connections(path)
@@ -79,9 +81,10 @@ class Views:
                     continue
                 progress = coverage.advance(progress, stored)
                 batch.fold(stored)
+            moved_us = self._clock()
             if progress is not self._progress:
-                batch.store(coverage.store(progress, self._clock()))
-        self._progress = progress
+                batch.store(coverage.store(progress, moved_us))
+        self._progress, self.moved_us = progress, moved_us
 
     @contextmanager
     def standing_still(self) -> Iterator[None]:

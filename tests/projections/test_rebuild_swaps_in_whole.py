@@ -8,7 +8,7 @@ import pytest
 from service.domain.envelope import StoredEvent
 from service.projections import Views, participants
 from service.projections.runner import catch_up, rebuild
-from service.projections.standing import Standing
+from service.projections.standing import standing
 from service.settings import Settings
 from tests.projections.tape import START_US, S, Tape, participant, state
 from tests.projections.test_views_do_not_depend_on_how_events_came import busy_tape, rows_of
@@ -24,6 +24,9 @@ class Store:
         self, after: int = 0, limit: int = 1000, up_to: int | None = None, stream: str | None = None
     ) -> list[StoredEvent]:  # fmt: skip
         return self.tape.read(after, limit, up_to, stream)
+
+    def read_one(self, position: int) -> StoredEvent:
+        return self.tape.events[position - 1]
 
     def head(self) -> int:
         return len(self.tape.events)
@@ -84,17 +87,14 @@ def test_corrected_fold_clears_the_quarantine(views: Views, tape: Tape, monkeypa
         assert not connection.execute("SELECT * FROM quarantine").fetchall()
 
 
-def test_standstill_behind_the_head_is_unwell_within_half_a_minute(tmp_path: Path, tape: Tape) -> None:
-    now = [START_US]
+def test_standstill_while_events_wait_is_unwell_within_half_a_minute(tmp_path: Path, tape: Tape) -> None:
+    now, store = [START_US], Store(tape)
     with Views.open(Settings(data=str(tmp_path)), lambda: now[0]) as views:
-        standing = Standing(views, lambda: now[0])
-        tape.state(state(participant("p1")))
-        now[0] += 19 * S
-        assert standing.report(head=1)["is_well"]
-        now[0] += 10 * S
-        report = standing.report(head=1)
+        now[0] += 3600 * S
+        assert standing(views, store, now[0])["is_well"]
+        tape.state(state(participant("p1")), at_s=3600)
+        assert standing(views, store, now[0] + 19 * S)["is_well"]
+        report = standing(views, store, now[0] + 29 * S)
         assert (report["is_well"], report["lag"], report["still_s"]) == (False, 1, 29)
         views.apply(tape.events)
-        assert standing.report(head=1)["is_well"]
-        now[0] += 3600 * S
-        assert standing.report(head=1)["is_well"]
+        assert standing(views, store, now[0] + 29 * S)["is_well"]
