@@ -9,7 +9,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from service.artifacts.protobuf_wire import WireError, fields, packed_floats, packed_integers, raw, signed, text
+from service.artifacts.protobuf_wire import (
+    WireError,
+    fields,
+    float_value,
+    packed_floats,
+    packed_integers,
+    raw,
+    signed,
+    text,
+)
 from service.artifacts.tensor_file import Array
 from service.errors import MalformedModule
 
@@ -132,7 +141,7 @@ def _read_attribute(data: memoryview) -> tuple[str, Attribute]:
         if number == 1:
             name = text(value)
         elif number == 2:
-            found = packed_floats(value)[0]
+            found = float_value(value)
         elif number == 3:
             found = signed(value)
         elif number == 4:

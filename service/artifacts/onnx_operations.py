@@ -6,7 +6,7 @@ operator, attribute or use that has no rule is refused by name, never approximat
 
 import math
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from service.artifacts.reference_ops import (
 )
 from service.artifacts.reference_shapes import spatial_size
 
+T = TypeVar("T", int, float, str, list[int])
 ArithmeticKind = Literal["add", "subtract", "multiply", "divide"]
 Padding = tuple[int, int, int, int]
 OPSET_SOFTMAX_BY_AXIS = 13
@@ -52,10 +53,12 @@ def translate_node(to: Translation, node: Node) -> None:
         to.add(node, operation)
 
 
-def _attribute(node: Node, name: str, default: Any, allowed: tuple[Any, ...] | None = None) -> Any:
+def _attribute(node: Node, name: str, default: T, allowed: tuple[T, ...] | None = None) -> T:
+    """The attribute, which has the default's type; refused when it has another or is none of those allowed."""
     value = node.attributes.get(name, default)
-    if allowed is not None and value not in allowed:
-        raise refused(node, f"has {name} = {value!r}, wanted one of {list(allowed)}")
+    if not isinstance(value, type(default)) or (allowed is not None and value not in allowed):
+        wanted = f"one of {list(allowed)}" if allowed is not None else f"a value such as {default!r}"
+        raise refused(node, f"has {name} = {value!r}, wanted {wanted}")
     return value
 
 
@@ -66,7 +69,8 @@ def _gemm(to: Translation, node: Node) -> ReferenceOp:
     if weight is None or weight.ndim != 2:
         raise refused(node, "wanted a weight with 2 axes")
     is_turned = bool(_attribute(node, "transB", 0, (0, 1)))
-    weight = (weight.T if is_turned else weight) * np.float32(alpha)
+    with np.errstate(all="ignore"):  # weights may hold NaN and infinities: they are imported as they are
+        weight = (weight.T if is_turned else weight) * np.float32(alpha)
     suffix = (".transposed" if is_turned else "") + ("" if alpha == 1.0 else ".scaled")
     bias_name = None
     if bias is not None:
@@ -124,7 +128,7 @@ def _global_average_pool(to: Translation, node: Node) -> ReferenceOp:
 def _batch_norm(to: Translation, node: Node) -> ReferenceOp:
     _attribute(node, "training_mode", 0, (0,))
     scale, bias, mean, variance = (to.tensor(node, index) for index in range(1, 5))
-    epsilon = float(_attribute(node, "epsilon", 1e-5))
+    epsilon = _attribute(node, "epsilon", 1e-5)
     return BatchNorm(
         input=to.value(node, 0), scale=scale, bias=bias, mean=mean, variance=variance, epsilon=epsilon, axis=1,
         output=node.outputs[0],
@@ -135,7 +139,7 @@ def _layer_norm(to: Translation, node: Node) -> ReferenceOp:
     return LayerNorm(
         input=to.value(node, 0), scale=to.tensor(node, 1),
         bias=_optional_tensor(to, node, 2),
-        epsilon=float(_attribute(node, "epsilon", 1e-5)), axis=_attribute(node, "axis", -1), output=node.outputs[0],
+        epsilon=_attribute(node, "epsilon", 1e-5), axis=_attribute(node, "axis", -1), output=node.outputs[0],
     )  # fmt: skip
 
 
@@ -147,12 +151,12 @@ def _unary(operation: type[Relu] | type[Sigmoid] | type[Tanh]) -> "Rule":
 
 
 def _leaky_relu(to: Translation, node: Node) -> ReferenceOp:
-    return LeakyRelu(input=to.value(node, 0), alpha=float(_attribute(node, "alpha", 0.01)), output=node.outputs[0])
+    return LeakyRelu(input=to.value(node, 0), alpha=_attribute(node, "alpha", 0.01), output=node.outputs[0])
 
 
 def _gelu(to: Translation, node: Node) -> ReferenceOp:
-    approximate = _attribute(node, "approximate", "none", ("none", "tanh"))
-    return Gelu(input=to.value(node, 0), approximate=approximate, output=node.outputs[0])
+    is_tanh = _attribute(node, "approximate", "none", ("none", "tanh")) == "tanh"
+    return Gelu(input=to.value(node, 0), approximate="tanh" if is_tanh else "none", output=node.outputs[0])
 
 
 def _softmax(to: Translation, node: Node) -> ReferenceOp:
@@ -168,6 +172,8 @@ def _clip(to: Translation, node: Node) -> ReferenceOp:
     limits = [node.attributes.get(name) for name in ("min", "max")]
     for index in (1, 2):
         given = to.constant(node, index)
+        if given is not None and given.size != 1:
+            raise refused(node, f"has a limit of shape {list(given.shape)}, wanted one number")
         limits[index - 1] = limits[index - 1] if given is None else float(given.reshape(-1)[0])
     # An infinite limit does not limit.
     lowest, highest = (limit if isinstance(limit, float) and math.isfinite(limit) else None for limit in limits)
@@ -177,7 +183,7 @@ def _clip(to: Translation, node: Node) -> ReferenceOp:
 def _arithmetic(kind: ArithmeticKind) -> "Rule":
     def rule(to: Translation, node: Node) -> ReferenceOp:
         sides = [
-            to.tensor(node, index) if to.is_constant(node.inputs[index]) else to.value(node, index)
+            to.tensor(node, index) if to.is_constant(to.name(node, index)) else to.value(node, index)
             for index in range(2)
         ]
         return Arithmetic(kind=kind, left=sides[0], right=sides[1], output=node.outputs[0])
@@ -210,16 +216,18 @@ def _reshape(to: Translation, node: Node) -> ReferenceOp:
 def _transpose(to: Translation, node: Node) -> ReferenceOp:
     value = to.value(node, 0)
     order = _attribute(node, "perm", list(reversed(range(len(to.shapes[value])))))
+    if not all(isinstance(axis, int) for axis in order):
+        raise refused(node, f"has perm = {order!r}, wanted axes")
     return Transpose(input=value, permutation=tuple(order), output=node.outputs[0])
 
 
 def _concat(to: Translation, node: Node) -> ReferenceOp:
     values = tuple(to.value(node, index) for index in range(len(node.inputs)))
-    return Concat(inputs=values, axis=_attribute(node, "axis", None), output=node.outputs[0])
+    return Concat(inputs=values, axis=_attribute(node, "axis", 0), output=node.outputs[0])
 
 
 def _identity(to: Translation, node: Node) -> None:
-    if to.is_constant(node.inputs[0]):
+    if to.is_constant(to.name(node, 0)):
         to.set_constant(node.outputs[0], to.constant(node, 0))  # type: ignore[arg-type]  # it is there
         return
     to.renamed[node.outputs[0]] = to.value(node, 0)
@@ -241,7 +249,7 @@ def _is_tensor(value: object) -> bool:
 
 
 def _optional_tensor(to: Translation, node: Node, index: int) -> str | None:
-    return to.tensor(node, index) if index < len(node.inputs) and node.inputs[index] else None
+    return to.tensor(node, index) if to.name(node, index) else None
 
 
 def _pair(node: Node, name: str) -> tuple[int, int]:

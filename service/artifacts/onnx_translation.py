@@ -33,9 +33,13 @@ class Translation:
             raise refused(node, str(error)) from None
         self.operations.append(operation)
 
+    def name(self, node: Node, index: int) -> str:
+        """Name of an input, as the file gives it; empty when the input is absent."""
+        return node.inputs[index] if index < len(node.inputs) else ""
+
     def value(self, node: Node, index: int) -> str:
         """Name of a computed input (or graph input) of the node."""
-        name = node.inputs[index] if index < len(node.inputs) else ""
+        name = self.name(node, index)
         name = self.renamed.get(name, name)
         if name not in self.shapes or name in self.parameters or name in self.frozen:
             raise refused(node, f"input {index} ({name!r}) is constant or missing, wanted a computed value")
@@ -43,7 +47,7 @@ class Translation:
 
     def constant(self, node: Node, index: int) -> Array | None:
         """A constant input; None when the optional input is absent."""
-        name = node.inputs[index] if index < len(node.inputs) else ""
+        name = self.name(node, index)
         if not name:
             return None
         if name not in self._constants:

@@ -70,6 +70,14 @@ def packed_integers(kind: int, value: Value) -> list[int]:
     return numbers
 
 
+def float_value(value: Value) -> float:
+    """A float field."""
+    view = raw(value)
+    if len(view) != 4:
+        raise WireError(f"a float has {len(view)} bytes, wanted 4")
+    return float(struct.unpack("<f", view)[0])
+
+
 def packed_floats(value: Value) -> list[float]:
     """Values of a repeated float field: one fixed value, or many packed into bytes."""
     view = raw(value)

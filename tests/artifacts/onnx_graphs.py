@@ -14,7 +14,8 @@ RANDOM = np.random.default_rng(3)
 
 
 def normal(*shape: int, scale: float = 0.3) -> np.ndarray[Any, Any]:
-    return np.asarray(RANDOM.normal(size=shape) * scale, dtype="<f4")
+    values: np.ndarray[Any, Any] = np.asarray(RANDOM.normal(size=shape) * scale, dtype="<f4")
+    return values
 
 
 def positive(*shape: int) -> np.ndarray[Any, Any]:
