@@ -1,7 +1,9 @@
 """The six participants as processes of their own (spawned, nothing shared but a pipe), and how each of them begins."""
 
 import multiprocessing
+import os
 import signal
+import tempfile
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from types import TracebackType
@@ -77,5 +79,7 @@ def ask_for_gpu() -> GpuAnswer:
     """Ask wgpu for a device with a limit that none can have; the refusal is real, and so is its text."""
     from service.replay.gpu import request_impossible_limit
 
-    refusal = request_impossible_limit()
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ.setdefault("XDG_RUNTIME_DIR", folder)  # drivers look for one, and complain on stderr without it
+        refusal = request_impossible_limit()
     return GpuAnswer(refusal.has_gpu, refusal.reason)

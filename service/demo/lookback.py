@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from service.demo.rest import Rest
+from service.domain.lens import JOB_FACTS, Snapshot, read_all
 
 Answer = dict[str, Any]
 KINDS = ("joined-late", "left-early", "gpu-refused", "went-stale", "training-raised", "command-refused")
@@ -69,10 +70,9 @@ def ask(rest: Rest, name: str) -> Question:
     return Question(name, answer["question"], columns, [[row[column] for column in columns] for row in answer["rows"]])
 
 
-def look_back(rest: Rest) -> list[JobFound]:
-    """Every job in the record, in the order in which they were first heard of, once the views hold all of it."""
-    head = rest.get("/health")["head"]
-    return [_look_at(rest, job) for job in rest.get("/v1/jobs", wait_for=head)["jobs"]]
+def look_back(rest: Rest, up_to: int) -> list[JobFound]:
+    """Every job in the record, in the order in which they were first heard of, once the views stand at `up_to`."""
+    return [_look_at(rest, job) for job in rest.get("/v1/jobs", wait_for=up_to)["jobs"]]
 
 
 def _look_at(rest: Rest, job: Answer) -> JobFound:
@@ -119,14 +119,14 @@ def find_incidents(rest: Rest, job: str, participants: list[Answer]) -> Iterator
 
 def _membership(rest: Rest, job: str, participant: Answer) -> Iterator[Incident]:
     name, first, status = participant["id"], participant["position"], participant["facts"]["status"]
-    completed = _completed_rounds(rest, job, first)
+    completed = _rounds_told(rest, first)
     if completed:
         sentence = (
             f"{name} was first listed when {completed} rounds were over, and took part from round {completed + 1}"
         )
         yield Incident("joined-late", job, name, completed + 1, first, sentence)
     if status["value"] == "left":
-        completed = _completed_rounds(rest, job, status["position"])
+        completed = _rounds_told(rest, status["position"])
         yield Incident("left-early", job, name, completed, status["position"], f"{name} left after round {completed}")
 
 
@@ -155,16 +155,16 @@ def _first_fallback(rest: Rest, path: str, unknown: int, known: int) -> int:
 
 def _failed_command(rest: Rest, job: str, command: Answer, who: str | None) -> Iterator[Incident]:
     name, error, position = command["name"], command["error"], command["returned_position"]
-    running = (_completed_rounds(rest, job, position) or 0) + 1
+    round_number = (command["arguments"] or {}).get("round") or _round_under_way(rest, job, position)
     said = f"{name} of {who or 'the owner'} failed: {error['code']}: {error['message']}"
     if name == "train":
-        yield Incident("training-raised", job, who, running, position, said)
+        yield Incident("training-raised", job, who, round_number, position, said)
     elif error["code"] == "late_result" and who is not None:
         silence = _silence_before(rest, job, who, command["called_position"])
         if silence is not None:
-            yield Incident("went-stale", job, who, running - 1, position, f"{silence}; then {said}")
+            yield Incident("went-stale", job, who, round_number, position, f"{silence}; then {said}")
     else:
-        yield Incident("command-refused", job, who, running, position, said)
+        yield Incident("command-refused", job, who, round_number, position, said)
 
 
 def _silence_before(rest: Rest, job: str, who: str, position: int) -> str | None:
@@ -200,7 +200,14 @@ def _recorded_at(rest: Rest, position: int) -> datetime:
     return datetime.fromisoformat(rest.get(f"/v1/events/{position}")["recorded_at"])
 
 
-def _completed_rounds(rest: Rest, job: str, position: int) -> int | None:
-    """How many rounds were over as of a position, as the page that counts said; None when nothing says so."""
-    value: int | None = rest.get(f"/v1/jobs/{job}", as_of=position)["round"]["value"]
+def _round_under_way(rest: Rest, job: str, position: int) -> int | None:
+    """The round after the last one that was over, as the page that counts said as of a position."""
+    completed = rest.get(f"/v1/jobs/{job}", as_of=position)["round"]["value"]
+    return None if completed is None else completed + 1
+
+
+def _rounds_told(rest: Rest, position: int) -> int | None:
+    """How many rounds were over by the snapshot at this very position; pages may be a moment apart."""
+    snapshot = Snapshot(rest.get(f"/v1/events/{position}")["data"])
+    value: int | None = read_all(snapshot.job, JOB_FACTS, position)["round"].value
     return value

@@ -171,7 +171,7 @@ class Participant:
         """Local SGD as a command of the page. Raises what numpy raises."""
         key = [self._person.seed, assigned.round, self._person.number]
         units, training = assigned.units, self._person.training
-        with self._recorder.call("train", {"assignment": assigned.assignment_id, "units": units}) as call:
+        with self._recorder.call("train", {**_named(assigned), "units": units}) as call:
             started_s = perf_counter()
             trained = train(weights, self._shard, units, training, key)
             elapsed_s = perf_counter() - started_s
@@ -188,7 +188,7 @@ class Participant:
         sha256 = self._recorder.upload_artifact("update", data, round=assigned.round)
         result = Result(assigned.assignment_id, assigned.units, data, sha256, evaluate(trained, examples))
         try:
-            with self._recorder.call("submitResult", {"assignment": assigned.assignment_id, "sha256": sha256}):
+            with self._recorder.call("submitResult", {**_named(assigned), "sha256": sha256}):
                 self._submit(result)
         except PageRefusal:
             return
@@ -233,6 +233,11 @@ class Participant:
 
     def _preferences(self) -> Document:
         return {"backend": self._backend["requestedBackend"], "maxLocalWorkers": 1, "gpuMemoryBudgetMiB": None}
+
+
+def _named(assigned: Assign) -> Document:
+    """What a command says it is about."""
+    return {"assignment": assigned.assignment_id, "round": assigned.round}
 
 
 def _choose_backend(ask_for_gpu: Callable[[], GpuAnswer] | None) -> Document:

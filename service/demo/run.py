@@ -105,7 +105,7 @@ def _find_out(service: ServiceProcess, watch: Stopwatch) -> Seen:
         rest = Rest(client)
         with watch.part("look back"):
             remembered_head = rest.text("/log/checkpoint")
-            jobs = look_back(rest)
+            jobs = look_back(rest, up_to=rest.get("/health")["head"])
             question = ask(rest, QUESTION)
         with watch.part("replay"):
             replays = replay_all(rest, jobs)

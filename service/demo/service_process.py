@@ -57,6 +57,11 @@ class ServiceProcess:
         if exit_code not in (0, -15):
             raise Unavailable(f"the service ended with {exit_code}:\n{last_words(self.log_path)}", retry_after_s=0)
 
+    def kill(self) -> None:
+        """SIGKILL: what a crash or the kernel would do. What was acknowledged before must be there afterwards."""
+        self._process.kill()
+        self._process.wait()
+
     def __enter__(self) -> Self:
         return self
 
@@ -64,8 +69,7 @@ class ServiceProcess:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._process.poll() is None:
-            self._process.kill()
-            self._process.wait()
+            self.kill()
         self._log.close()
 
 

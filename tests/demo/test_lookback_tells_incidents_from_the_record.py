@@ -41,7 +41,7 @@ def bench(play_job: Callable[[JobPlan, int], Any], tmp_path_factory: pytest.Temp
 
 @pytest.fixture(scope="module")
 def job(bench: Bench) -> JobFound:
-    [found] = look_back(Rest(bench.client))
+    [found] = look_back(Rest(bench.client), bench.store.head())
     return found
 
 

@@ -50,7 +50,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
             digests = Coordinator(PLAN, around, Recorder(service.url, SITE, PLAN.id)).run()
         with httpx.Client(base_url=service.url, timeout=60) as client:
             rest = Rest(client)
-            [job] = look_back(rest)
+            [job] = look_back(rest, rest.get("/health")["head"])
             recorders = rest.get(f"/v1/jobs/{PLAN.id}/recorders")["recorders"]
         service.stop()
     return Recorded(digests, job, recorders)
