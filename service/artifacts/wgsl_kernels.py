@@ -79,6 +79,12 @@ def conv_stage_shader(is_single_channel: bool) -> str:
         f"  return x[((image * H + row - 1u) * W + column - 1u) * {groups} + group];",
         "}",
         "",
+        "fn larger(one: vec4<f32>, other: vec4<f32>) -> vec4<f32> {",
+        "  // Unlike max, this hands a NaN on; NaN is told by its bits.",
+        "  let is_nan = (bitcast<vec4<u32>>(one) & vec4<u32>(0x7fffffffu)) > vec4<u32>(0x7f800000u);",
+        "  return select(other, one, (one > other) | is_nan);",
+        "}",
+        "",
         "@compute @workgroup_size(64)",
         "fn main(@builtin(global_invocation_id) id: vec3<u32>) {",
         "  if (id.x >= arrayLength(&y)) { return; }",
@@ -109,7 +115,7 @@ def conv_stage_shader(is_single_channel: bool) -> str:
                 ]
     lines += [
         "  }",
-        "  let best = max(max(s00, s01), max(s10, s11));",
+        "  let best = larger(larger(s00, s01), larger(s10, s11));",
         "  y[id.x] = select(best, vec4<f32>(), best < vec4<f32>());",
         "}",
         "",

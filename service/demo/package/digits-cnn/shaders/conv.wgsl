@@ -14,6 +14,12 @@ fn pixel(image: u32, row: u32, column: u32, group: u32) -> vec4<f32> {
   return x[((image * H + row - 1u) * W + column - 1u) * C4 + group];
 }
 
+fn larger(one: vec4<f32>, other: vec4<f32>) -> vec4<f32> {
+  // Unlike max, this hands a NaN on; NaN is told by its bits.
+  let is_nan = (bitcast<vec4<u32>>(one) & vec4<u32>(0x7fffffffu)) > vec4<u32>(0x7f800000u);
+  return select(other, one, (one > other) | is_nan);
+}
+
 @compute @workgroup_size(64)
 fn main(@builtin(global_invocation_id) id: vec3<u32>) {
   if (id.x >= arrayLength(&y)) { return; }
@@ -225,6 +231,6 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
     s10 = fma(vec4<f32>(p32.w), w223, s10);
     s11 = fma(vec4<f32>(p33.w), w223, s11);
   }
-  let best = max(max(s00, s01), max(s10, s11));
+  let best = larger(larger(s00, s01), larger(s10, s11));
   y[id.x] = select(best, vec4<f32>(), best < vec4<f32>());
 }
