@@ -19,7 +19,8 @@ def normal(*shape: int, scale: float = 0.3) -> np.ndarray[Any, Any]:
 
 
 def positive(*shape: int) -> np.ndarray[Any, Any]:
-    return np.abs(normal(*shape)) + np.float32(0.5)
+    values: np.ndarray[Any, Any] = np.abs(normal(*shape)) + np.float32(0.5)
+    return values
 
 
 def model(
