@@ -121,7 +121,7 @@ def ask(question: Question, given: Mapping[str, str], lake: Lake) -> Answer:
     values = _bind(question, given)
     with lake.look() as look:
         try:
-            table = look.cursor.execute(question.sql, values).to_arrow_table()
+            table = look.cursor.sql(question.sql, params=values).to_arrow_table()
         except duckdb.Error as error:
             raise MalformedQuestion(f"question {question.name}: {error}") from error
     return Answer(question, table, look.position)

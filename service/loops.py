@@ -95,19 +95,6 @@ def follow_store(store: EventStore, views: Views) -> Step:
     return step
 
 
-def fill_lake(store: EventStore, lake: Lake) -> Step:
-    """Give the lake what the store has and it has not; wait for more."""
-
-    def step(_: threading.Event) -> None:
-        events = store.read(lake.position(), BATCH_EVENTS)
-        if events:
-            lake.feed(events)
-        else:
-            store.wait_beyond(lake.position(), IDLE_S)
-
-    return step
-
-
 def feed_lake(store: EventStore, lake: Lake) -> Step:
     """Turn what the store has into typed rows for questions; wait for more."""
 

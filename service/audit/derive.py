@@ -4,7 +4,7 @@ Memory: the partial tiles (O(log n)), one number per stream and one digest per e
 a finding and the walk goes on, so that one changed byte hides nothing behind it.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 import msgspec
@@ -19,6 +19,7 @@ from service.errors import Corrupt, EventNotFound
 from service.store.tree_edge import TileRow, TreeEdge
 
 _BATCH = TILE_WIDTH
+Observer = Callable[[StoredEvent], None]
 
 
 class EventSource(Protocol):
@@ -39,9 +40,14 @@ class RootClaim:
         self.who = who
 
 
-def derive_log(source: EventSource, size: int, claims: Sequence[RootClaim], report: Report) -> None:
-    """Check positions 1 to `size` of the source, and every claim about a root; findings go into the report."""
-    walk = _Walk(source, report)
+def derive_log(
+    source: EventSource, size: int, claims: Sequence[RootClaim], report: Report, observe: Observer
+) -> None:  # fmt: skip
+    """Check positions 1 to `size` of the source, and every claim about a root; findings go into the report.
+
+    `observe` is shown each event that can be read, so that others need not walk the whole log again.
+    """
+    walk = _Walk(source, report, observe)
     for claim in sorted(claims, key=lambda one: one.head.size):
         if claim.head.size > size:
             report.add(
@@ -63,7 +69,8 @@ def derive_log(source: EventSource, size: int, claims: Sequence[RootClaim], repo
 
 
 class _Walk:
-    def __init__(self, source: EventSource, report: Report) -> None:
+    def __init__(self, source: EventSource, report: Report, observe: Observer) -> None:
+        self._observe = observe
         self._source = source
         self._report = report
         self._edge = TreeEdge()
@@ -144,6 +151,7 @@ class _Walk:
         self._report.events += 1
         self._check_order(event)
         self._check_payload(event)
+        self._observe(event)
         if event.event.type == PAYLOAD_ERASED:
             self._note_erasures(event)
         leaf = leaf_hash(leaf_bytes(event))

@@ -54,6 +54,14 @@ class TransparencyLog:
         note: str = self._store.transact(self._sign).result()
         return note
 
+    def signed_size(self, note: str) -> int:
+        """The size that one of our own signed heads is about. Raises MalformedNote for another's."""
+        return open_head(note, self._key.verifiers, self._origin).size
+
+    def verifier_keys(self) -> list[str]:
+        """The keys that heads are checked with, as C2SP vkey lines: publish them apart from the log."""
+        return [verifier.text for verifier in self._key.verifiers]
+
     def inclusion_proof(self, index: int, size: int) -> list[bytes]:
         """The hashes that lead from leaf `index` (position - 1) to the root at `size`. Raises NotFound."""
         self._check_size(size)

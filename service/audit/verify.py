@@ -9,12 +9,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
+
 from service.artifacts.archive import Archive
 from service.audit.derive import EventSource, RootClaim, derive_log
 from service.audit.findings import Report
 from service.audit.log_key import last_note, read_verifiers
 from service.audit.signed_note import VerifierKey
 from service.audit.tree_head import TreeHead, open_head
+from service.domain.envelope import StoredEvent
+from service.domain.events import ARTIFACT_ARCHIVED, ArtifactArchived
 from service.errors import ArtifactNotFound, Corrupt, MalformedNote
 from service.settings import Settings
 from service.store import EventStore
@@ -54,10 +58,22 @@ def verify_store(
     claims = _claims(notes, keys, origin, report)
     if since is not None:
         claims.append(RootClaim(since, "history_rewritten", "the remembered head"))
-    derive_log(source, source.head(), claims, report)
+    promised: dict[str, int] = {}
+    derive_log(source, source.head(), claims, report, lambda event: _note_archived(event, promised))
     if artifacts is not None:
-        _check_artifacts(artifacts, report)
+        _check_artifacts(artifacts, promised, report)
     return report
+
+
+def _note_archived(event: StoredEvent, promised: dict[str, int]) -> None:
+    """Remember at which position the record first says that an artifact is kept."""
+    if event.event.type != ARTIFACT_ARCHIVED or event.is_erased:
+        return
+    try:
+        sha256 = msgspec.json.decode(event.data, type=ArtifactArchived).sha256
+    except msgspec.MsgspecError:
+        return  # a changed payload has its own finding
+    promised.setdefault(sha256, event.position)
 
 
 def _claims(notes: Sequence[str], keys: Sequence[VerifierKey], origin: str, report: Report) -> list[RootClaim]:
@@ -73,8 +89,10 @@ def _claims(notes: Sequence[str], keys: Sequence[VerifierKey], origin: str, repo
     return claims
 
 
-def _check_artifacts(artifacts: ArtifactSource, report: Report) -> None:
+def _check_artifacts(artifacts: ArtifactSource, promised: dict[str, int], report: Report) -> None:
+    """Hash every artifact again; then name those that the record says are kept and are not."""
     for sha256 in artifacts.digests():
+        promised.pop(sha256, None)
         try:
             artifacts.verify(sha256)
         except Corrupt as error:
@@ -82,3 +100,9 @@ def _check_artifacts(artifacts: ArtifactSource, report: Report) -> None:
         except ArtifactNotFound:
             report.add("artifact_missing", f"artifact {sha256} went away while it was verified", sha256=sha256)
         report.artifacts += 1
+    for sha256, position in promised.items():
+        report.add(
+            "artifact_missing",
+            f"event {position} says that artifact {sha256} is kept, and it is not there",
+            position=position, sha256=sha256,
+        )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The doors of analytics: which questions there are, and the answer to one of them, by DuckDB over the whole history."""
+"""The doors of analytics: which questions there are, and the answer to one, by DuckDB over the whole history."""
 
 from collections.abc import Iterable
 from typing import Annotated, Any
