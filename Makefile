@@ -1,7 +1,7 @@
 # Every routine job has a short name here; CI calls the same ones.
 PYTHON := .venv/bin/python
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint check format lock serve setup-demo setup-test
+.PHONY: help bench-store bench-views demo test lint check format lock serve setup-demo setup-test
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -29,6 +29,12 @@ format: setup-test ## rewrite the code in the house format
 lock: setup-test ## compile requirements.lock anew from pyproject.toml (names no index)
 	@.venv/bin/uv pip compile pyproject.toml --all-extras --generate-hashes --no-emit-index-url \
 	  --no-header --no-annotate --quiet -o requirements.lock
+
+bench-store: setup-test ## the event store beside raw SQLite, raw COPY and its own bars
+	@$(PYTHON) -m benchmarks.store
+
+bench-views: setup-test ## views: following, rebuilding and looking back, beside reading the store alone
+	@$(PYTHON) -m benchmarks.views
 
 serve: setup-demo ## serve the data folder on 127.0.0.1:7400
 	@.venv/bin/retrace serve --data retrace-data

@@ -55,32 +55,61 @@ def new_events(count: int, **fields: Any) -> list[NewEvent]:
 
 
 def state_document(step: int, participants: int = 4) -> bytes:
-    """A State document of a running job; from one step to the next only progress and speeds change."""
-    return json.dumps(
-        {
-            "role": "owner",
-            "job": {
-                "id": "j1",
-                "createdAt": 1_764_560_000_000,
-                "settings": {"epochs": 12, "aggregation": "FedAvg", "snapshotIntervalMs": 2000, "staleAfterMs": 10_000},
-                "state": {"phase": "running", "round": step // 30, "completedPasses": step // 30},
+    """A State document of a running job as a page reports it every 2 s, in the shape that `domain/lens.py` reads.
+
+    From one step to the next every participant reports anew (time and speed change), and one in five changes stage.
+    """
+    rounds = step // 30
+    return json.dumps({
+        "role": "owner",
+        "visible": True,
+        "preferences": {"backend": "webgpu", "maxLocalWorkers": 4, "gpuMemoryBudgetMiB": 512},
+        "storage": {"usedBytes": 11_000 * rounds},
+        "savedJobs": [],
+        "invitations": [],
+        "transfer": None,
+        "job": {
+            "id": "j1",
+            "createdAt": 1_764_560_000_000,
+            "hasModuleFile": True,
+            "initialSha256": f"{7:064x}",
+            "localWorkers": 2,
+            "progress": {"round": rounds, "of": 40},
+            "settings": {
+                "epochs": 40, "aggregation": "FedAvgM", "aggregationSettings": {"momentum": 0.7, "rate": 1.0},
+                "snapshotIntervalMs": 2000, "staleAfterMs": 10_000,
             },
-            "participants": [
-                {
-                    "id": f"p{number}",
-                    "name": f"laptop {number}",
-                    "status": "joined",
-                    "lastSeenAt": 1_764_565_200_000 + step * 2000 + number * 37,
-                    "execution": {
-                        "backend": "webgpu" if number % 3 else "wasm",
-                        "workers": 2,
-                        "stage": ("downloading", "training", "uploading")[(step + number) % 3],
-                        "assignment": {"id": f"a-{step // 30}-{number}", "round": step // 30, "units": 64},
-                        "computeOnlySamplesPerSecond": 100 + (step * 7919 + number * 104_729) % 997 / 10,
-                    },
-                }
-                for number in range(participants)
-            ],
-            "checkpoints": [{"round": r, "sha256": f"{r:064x}", "bytes": 11_000} for r in range(step // 30)],
-        }
-    ).encode()
+            "executionFiles": {"wasm": {"name": "model.wasm", "sha256": f"{8:064x}"}, "wgsl": None},
+            "metricLabels": [{"key": "accuracy", "label": "Accuracy", "direction": "max"}],
+            "state": {"phase": "running", "round": rounds, "completedPasses": rounds, "startedAt": 1_764_560_001_000},
+        },
+        "participants": [_participant(number, step) for number in range(participants)],
+        "checkpoints": [
+            {
+                "version": 2, "round": r, "sha256": f"{r * 2654435761 % 2**128:064x}", "bytes": 11_000,
+                "createdAt": 1_764_560_000_000 + r * 60_000,
+                "metrics": {"training": {"loss": 2 / (r + 1)}, "validation": {"accuracy": 1 - 1 / (r + 2)}},
+            }
+            for r in range(rounds)
+        ],
+    }).encode()  # fmt: skip
+
+
+def _participant(number: int, step: int) -> dict[str, Any]:
+    turn = (step + number) // 5
+    return {
+        "id": f"p{number}", "name": f"laptop {number}", "local": number == 0, "status": "joined",
+        "lastSeenAt": 1_764_565_200_000 + step * 2000 + number * 37, "stale": False,
+        "execution": {
+            "requestedBackend": "webgpu", "backend": "webgpu" if number % 3 else "wasm", "gpuAvailable": number % 3 > 0,
+            "fallbackReason": None if number % 3 else "requestDevice failed: max_buffer_size is better than allowed",
+            "browser": "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/143.0.0.0 Safari/537.36",
+            "workers": 2, "stage": ("downloading", "training", "uploading")[turn % 3], "stageSeq": turn,
+            "stageDurationsMs": {"downloading": 120 + number, "training": 9000 + turn * 7919 % 997, "uploading": 210},
+            "stageStartedAt": 1_764_565_200_000 + turn * 10_000,
+            "assignment": {"id": f"a-{step // 30}-{number}", "round": step // 30, "units": 64},
+            "batch": {"size": 32, "localSteps": 20},
+            "computeOnlySamplesPerSecond": 100 + (step * 7919 + number * 104_729) % 997 / 10,
+            "modelSha256": f"{11:064x}", "shaderSha256": f"{12:064x}",
+        },
+    }  # fmt: skip

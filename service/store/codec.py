@@ -19,9 +19,10 @@ KEYFRAME_EVERY = 64
 """A chain starts anew after this many events, so that one lost keyframe row costs at most so many payloads."""
 RAW_BELOW_BYTES = 96
 """Shorter payloads stay raw: a frame, its header and the work cost more than they save."""
-_SMALL_BYTES = 2048
-_LEVEL_SMALL, _LEVEL = 1, 3
-"""Measured: below 2 KiB level 1 is faster than 3 and no larger; on large State documents level 3 saves a tenth."""
+_LEVELS = ((2 * 1024, 1), (32 * 1024, 6))
+_LEVEL_LARGE = 3
+"""zstd level by size in bytes. Measured: below 2 KiB level 1 is as small as 3 and faster; on State documents of a few
+participants level 6 saves a seventh for 20 µs more; on large ones it would cost milliseconds for little."""
 _CHAIN_BYTES_MAX = 64 * 1024 * 1024
 
 Encoded = tuple[int, int | None, bytes]
@@ -43,7 +44,7 @@ class _Chain:
         # Made on the first follower only: most short chains (commands, artifacts) never have one.
         if self.compressor is None:
             self.compressor = zstandard.ZstdCompressor(
-                level=_LEVEL_SMALL if len(self.data) < _SMALL_BYTES else _LEVEL,
+                level=_level(len(self.data)),
                 dict_data=_dictionary(self.data),
                 write_checksum=False,
                 write_content_size=False,
@@ -58,7 +59,7 @@ class Encoder:
     def __init__(self) -> None:
         self._chains: OrderedDict[Hashable, _Chain] = OrderedDict()
         self._size_bytes = 0
-        self._plain = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=False, write_content_size=False)
+        self._plain = zstandard.ZstdCompressor(level=_LEVEL_LARGE, write_checksum=False, write_content_size=False)
 
     def encode(self, chain_key: Hashable, position: int, data: bytes) -> Encoded:
         """The stored form of the payload of the event at `position`."""
@@ -112,6 +113,10 @@ def decode_alone(position: int, encoding: int, stored: bytes, size_bytes: int) -
     if len(stored) != size_bytes:
         raise _wrong_size(position, len(stored), size_bytes)
     return stored
+
+
+def _level(size_bytes: int) -> int:
+    return next((level for below, level in _LEVELS if size_bytes < below), _LEVEL_LARGE)
 
 
 def _dictionary(data: bytes) -> zstandard.ZstdCompressionDict:
