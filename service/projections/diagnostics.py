@@ -73,6 +73,8 @@ def _moved(
     """Open what holds and was not open, close what was open and does not hold."""
     after, closed = flags, list[OpenFlag]()
     for name, participant, subject, finding in checked:
+        if finding is None and not after:
+            continue
         key = f"{name}\n{participant}\n{subject}"
         if finding is not None and key not in after:
             after = {**after, key: _opened(finding, observed)}

@@ -14,7 +14,7 @@ from service.projections.projection import Change
 from service.projections.streams import StreamFold, fold_on
 from service.projections.thresholds import Thresholds
 
-CACHE_EVERY = 128
+CACHE_EVERY = 64
 """Events of one stream between two fold caches: halving it halves the events to fold and doubles the bytes kept."""
 
 ReadEvents = Callable[[int, int, int | None, str | None], list[StoredEvent]]

@@ -59,14 +59,6 @@ class Series(NamedTuple):
     unavailable: int
 
 
-class Point(NamedTuple):
-    """One observation as the choice of points needs it. `is_current` by the rule above."""
-
-    rowid: int
-    value: float | None
-    is_current: bool
-
-
 def series_as_of(
     connection: sqlite3.Connection, job: JobAsOf, names: list[str], split: str | None, max_points: int | None
 ) -> tuple[list[Series], list[dict[str, Any]]]:  # fmt: skip
@@ -79,47 +71,43 @@ def series_as_of(
     for found_split, name in connection.execute(_SERIES, job).fetchall():
         if split not in (None, found_split) or (names and name not in names):
             continue
-        points, tags = _points(connection, job, found_split, name)
-        chosen = points if max_points is None else thinned(points, max_points)
-        unavailable = sum(point.value is None for point in points)
-        told.append(Series(found_split, name, len(points), len(chosen), tags, unavailable - tags))
-        shown += _observations(connection, chosen)
+        rows = connection.execute(_POINTS, (job.stream, job.site, found_split, name, job.up_to)).fetchall()
+        values = [value for *_, value, _ in rows]
+        chosen = range(len(rows)) if max_points is None else thinned(values, max_points)
+        tags, unavailable = sum(tag is not None for *_, tag in rows), values.count(None)
+        told.append(Series(found_split, name, len(rows), len(chosen), tags, unavailable - tags))
+        shown += _observations(connection, {rows[i][0]: _is_current(rows, i) for i in chosen})
     return told, shown
 
 
-def _points(connection: sqlite3.Connection, job: JobAsOf, split: str, name: str) -> tuple[list[Point], int]:
-    """The series in order; within one segment and round the current observation is the last."""
-    parameters = (job.stream, job.site, split, name, job.up_to)
-    rows = connection.execute(_POINTS, parameters).fetchall()
-    places = [(segment, round_number) for _, segment, round_number, _, _ in rows]
-    follows = [*(place != after for place, after in pairwise(places)), True]
-    points = [Point(row[0], row[3], is_last) for row, is_last in zip(rows, follows[-len(rows) :], strict=True)]
-    return points, sum(tag is not None for *_, tag in rows)
+def _is_current(rows: list[tuple[Any, ...]], i: int) -> bool:
+    """Within one segment and round the current observation is the last in order."""
+    return i + 1 == len(rows) or rows[i][1:3] != rows[i + 1][1:3]
 
 
-def thinned(points: list[Point], max_points: int) -> list[Point]:
-    """About `max_points` of the points, in order: first, last, extremes of equal stretches, all that have no value."""
-    if len(points) <= max_points:
-        return points
-    kept = {0, len(points) - 1, *(i for i, point in enumerate(points) if point.value is None)}
+def thinned(values: list[float | None], max_points: int) -> list[int]:
+    """Which of the values to show, about `max_points`: first, last, extremes of equal stretches, all that are None."""
+    if len(values) <= max_points:
+        return list(range(len(values)))
+    kept = {0, len(values) - 1, *(i for i, value in enumerate(values) if value is None)}
     stretches = max(1, (max_points - 2) // 2)
-    values = [point.value for point in points]
-    edges = [len(points) * i // stretches for i in range(stretches + 1)]
+    edges = [len(values) * i // stretches for i in range(stretches + 1)]
     for start, end in pairwise(edges):
-        finite = [i for i in range(start, end) if values[i] is not None]
+        finite = [(value, i) for i, value in enumerate(values[start:end], start) if value is not None]
         if finite:
-            kept.add(min(finite, key=values.__getitem__))  # type: ignore[arg-type]
-            kept.add(max(finite, key=values.__getitem__))  # type: ignore[arg-type]
-    return [points[i] for i in sorted(kept)]
+            kept |= {min(finite)[1], max(finite)[1]}
+    return sorted(kept)
 
 
-def _observations(connection: sqlite3.Connection, chosen: list[Point]) -> list[dict[str, Any]]:
+def _observations(connection: sqlite3.Connection, is_current: dict[int, bool]) -> list[dict[str, Any]]:
+    """The rows in the order of their rowids given, with whether each is the current one of its round."""
     rows: dict[int, tuple[Any, ...]] = {}
-    for start in range(0, len(chosen), ROWS_AT_ONCE):
-        some = [point.rowid for point in chosen[start : start + ROWS_AT_ONCE]]
+    rowids = list(is_current)
+    for start in range(0, len(rowids), ROWS_AT_ONCE):
+        some = rowids[start : start + ROWS_AT_ONCE]
         marks = ",".join("?" * len(some))
         rows.update((row[0], row[1:]) for row in connection.execute(f"{_ROWS} WHERE rowid IN ({marks})", some))
-    return [_observation(rows[point.rowid], point.is_current) for point in chosen]
+    return [_observation(rows[rowid], current) for rowid, current in is_current.items()]
 
 
 def _observation(row: tuple[Any, ...], is_current: bool) -> dict[str, Any]:

@@ -8,7 +8,7 @@ owner's was never heard); the latest change of such a word counts. A snapshot th
 same recorder (lower `seq`) changes nothing here.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -35,8 +35,7 @@ class Said(msgspec.Struct, frozen=True, array_like=True):
 class Listing(msgspec.Struct, frozen=True, array_like=True):
     """How one page last listed a participant: report marker and status, to see whether either moves."""
 
-    seen_at: int | float | None
-    sequence: int | float | None
+    marker: lens.Marker
     status: str | None
 
 
@@ -60,15 +59,6 @@ class ParticipantsView(msgspec.Struct, frozen=True, array_like=True):
     seen: dict[str, Seen] = {}
 
 
-class Sighting(NamedTuple):
-    """One entry of a snapshot as the fold needs it."""
-
-    word: Word
-    listing: Listing
-    is_own: bool
-    counts_for_status: bool
-
-
 def fold(view: ParticipantsView, observed: Observed, job: JobView) -> ParticipantsView:
     """The view after one `state.reported`; `job` is the job view after the same event."""
     if is_overtaken(job, observed):
@@ -78,46 +68,41 @@ def fold(view: ParticipantsView, observed: Observed, job: JobView) -> Participan
     seen = dict(view.seen)
     for participant, word in snapshot.participants.items():
         is_own = participant == own_id
-        marker = lens.marker(word)
-        listing = Listing(marker.seen_at, marker.sequence, lens.status(word))
-        sighting = Sighting(snapshot.own_word(word) if is_own else word, listing, is_own, is_own or judges)
-        seen[participant] = _sighted(seen.get(participant), sighting, observed)
+        said = Said(
+            observed.event.source.recorder, observed.position, observed.recorded_at_us,
+            snapshot.own_word(word) if is_own else word,
+        )  # fmt: skip
+        before = seen.get(participant) or Seen(observed.position, observed.position, observed.recorded_at_us)
+        seen[participant] = _sighted(before, said, is_own, is_own or judges)
     return ParticipantsView(seen)
 
 
-def _sighted(before: Seen | None, sighting: Sighting, observed: Observed) -> Seen:
-    recorder, position, now_us = observed.event.source.recorder, observed.position, observed.recorded_at_us
-    said = Said(recorder, position, now_us, sighting.word)
-    if before is None:
-        before = Seen(position, position, now_us)
-    listed = before.listings.get(recorder)
-    has_moved = listed is not None and _has_moved(listed, sighting.listing)
-    is_evidence = sighting.is_own or has_moved
-    says_anew = listed is None or listed.status != sighting.listing.status
-    takes_status = sighting.counts_for_status and says_anew and sighting.listing.status is not None
+def _sighted(before: Seen, said: Said, is_own: bool, counts_for_status: bool) -> Seen:
+    """The participant after one more word; `counts_for_status` when this page may tell who left."""
+    now_us, position = said.recorded_at_us, said.position
+    listed = before.listings.get(said.recorder)
+    listing = Listing(lens.marker(said.word), lens.status(said.word))
+    has_moved = listed is not None and lens.moved_on(listed.marker, listing.marker)
+    is_evidence = is_own or has_moved
+    is_change = listing.status is not None and (listed is None or listed.status != listing.status)
+    takes_status = counts_for_status and is_change
     return Seen(
         before.first_position,
         position if is_evidence else before.evidence_position,
         now_us if is_evidence else before.evidence_us,
-        said if sighting.is_own else before.own,
-        before.other if sighting.is_own else said,
-        now_us if has_moved and not sighting.is_own else before.moved_us,
-        sighting.listing.status if takes_status else before.status,
+        said if is_own else before.own,
+        before.other if is_own else said,
+        now_us if has_moved and not is_own else before.moved_us,
+        listing.status if takes_status else before.status,
         position if takes_status else before.status_position,
-        before.listings if listed == sighting.listing else _bounded(before.listings, recorder, sighting.listing),
-    )
-
-
-def _has_moved(before: Listing, now: Listing) -> bool:
-    return lens.moved_on(
-        lens.Marker(before.seen_at, before.sequence),
-        lens.Marker(now.seen_at, now.sequence),
+        before.listings if listed == listing else _bounded(before.listings, said.recorder, listing),
     )
 
 
 def _bounded(listings: dict[str, Listing], recorder: str, listing: Listing) -> dict[str, Listing]:
     """The listings with this one as the newest; beyond LISTINGS_MAX the page whose listing changed longest ago goes."""
-    kept = {name: kept for name, kept in listings.items() if name != recorder}
+    kept = dict(listings)
+    kept.pop(recorder, None)
     if len(kept) >= LISTINGS_MAX:
         del kept[next(iter(kept))]
     kept[recorder] = listing

@@ -35,7 +35,7 @@ class Snapshot:
     @once
     def participants(self) -> dict[str, Word]:
         """The word about each participant by id; for an id listed twice the last entry. See `entries`."""
-        return {_id_of(word, f"$.participants[{i}].id"): word for i, word in enumerate(self.entries)}
+        return {_id_of(word, i): word for i, word in enumerate(self.entries)}
 
     @once
     def entries(self) -> list[Word]:
@@ -45,9 +45,9 @@ class Snapshot:
     @once
     def own_participant(self) -> str | None:
         """Id of the participant whose page this is."""
-        for i, word in enumerate(self.entries):
+        for participant, word in self.participants.items():
             if word.get("local") is True:
-                return _id_of(word, f"$.participants[{i}].id")
+                return participant
         return None
 
     @once
@@ -91,9 +91,13 @@ def _list_of_objects(document: Word, key: str) -> list[Word]:
     return value
 
 
-def _id_of(word: Word, path: str) -> str:
-    text, reason = identifier(word.get("id"))
+def _id_of(word: Word, place: int) -> str:
+    told = word.get("id")
+    if told.__class__ is str and told:
+        return told
+    text, reason = identifier(told)
     if text is None:
+        path = f"$.participants[{place}].id"
         raise MalformedState(f"{path}: {reason or 'is missing'}; wanted a string or an integer", path=path)
     return str(text)
 

@@ -11,8 +11,8 @@ LEFT = "left"
 class Marker(NamedTuple):
     """What a page shows of a participant's latest own report: when (its `lastSeenAt`) and which (its `stageSeq`)."""
 
-    seen_at: float | None
-    sequence: float | None
+    seen_at: int | float | None
+    sequence: int | float | None
 
 
 class Execution(NamedTuple):
