@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -33,6 +33,7 @@ class Place(Protocol):
     settings: Settings
 
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]: ...
+    def locked(self) -> AbstractContextManager[None]: ...
 
 
 class SqlitePlace:
@@ -49,6 +50,17 @@ class SqlitePlace:
         finally:
             connection.close()
 
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the write lock from outside."""
+        connection = sqlite3.connect(self.settings.folder / "events.sqlite", isolation_level=None)
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            yield
+            connection.execute("ROLLBACK")
+        finally:
+            connection.close()
+
 
 class PostgresPlace:
     """A database of its own on a running server."""
@@ -62,6 +74,15 @@ class PostgresPlace:
         with psycopg.connect(self.settings.database_url) as connection:
             cursor = connection.execute(statement.replace("?", "%s").encode(), tuple(parameters))
             return cursor.fetchall() if cursor.description else []
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep everybody else from writing events."""
+        assert self.settings.database_url is not None
+        with psycopg.connect(self.settings.database_url) as connection:
+            connection.execute("LOCK TABLE events IN EXCLUSIVE MODE")
+            yield
+            connection.rollback()
 
 
 @pytest.fixture(scope="session")

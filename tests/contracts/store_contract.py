@@ -24,7 +24,7 @@ from service.errors import (
 from service.store import Erasure, EventStore
 from service.store.retention import expire_payloads
 from service.store.tree_edge import TreeEdge
-from tests.contracts.conftest import Clock
+from tests.contracts.conftest import Clock, Place
 from tests.event_builders import event_id, new_event, new_events, state_document
 
 
@@ -455,3 +455,70 @@ def test_retention_takes_out_what_is_older_than_a_moment(store: EventStore, cloc
     assert expire_payloads(store, last_old_us, erased_event) == 0
     kept = [event.position for event in store.read(limit=2000) if not event.is_erased]
     assert kept == [703, 704, 705, 706, 707, 708, 709, 710, 711]
+
+
+# ---- load --------------------------------------------------------------------------------------------------------
+
+
+def test_writers_readers_and_a_stranger_with_a_lock_lose_nothing(place: Place, store: EventStore) -> None:
+    """F14: 8 writers x 500 events over 4 jobs, 2 readers, and somebody who holds the write lock in between."""
+    acknowledged: list[int] = []
+    refusals: list[Exception] = []
+    done, lock = threading.Event(), threading.Lock()
+
+    def write(number: int) -> None:
+        for _ in range(100):
+            batch = new_events(5, stream=f"job-{number % 4}")
+            while True:
+                try:
+                    receipts = store.append(batch).result(timeout=60)
+                    break
+                except StoreUnavailable as refusal:  # the only refusal allowed, and the same ids go in later
+                    refusals.append(refusal)
+            with lock:
+                acknowledged.extend(receipt.position for receipt in receipts)
+
+    gaps: list[int] = []
+
+    def read() -> None:
+        seen = 0
+        while not done.is_set() or store.head() > seen:
+            for event in store.read(after=seen, limit=200):
+                if event.position != seen + 1:
+                    gaps.append(event.position)
+                seen = event.position
+
+    writers = [threading.Thread(target=write, args=(number,)) for number in range(8)]
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    with place.locked():
+        for thread in (*writers, *readers):
+            thread.start()
+        assert store.head() == 0
+    for writer in writers:
+        writer.join()
+    done.set()
+    for reader in readers:
+        reader.join()
+    assert gaps == []
+    assert sorted(acknowledged) == list(range(1, 4001))
+    assert store.head() == 4000
+    assert all(refusal.details["retry_after_s"] > 0 for refusal in refusals if isinstance(refusal, StoreUnavailable))
+
+
+def test_follower_misses_nothing_when_bulk_comes_beside_single_events(store: EventStore) -> None:
+    seen: list[int] = []
+
+    def follow() -> None:
+        while len(seen) < 3 * 5050:
+            store.wait_beyond(len(seen), timeout_s=60)
+            seen.extend(event.position for event in store.read(after=len(seen), limit=500))
+
+    follower = threading.Thread(target=follow)
+    follower.start()
+    for _ in range(3):
+        futures = [store.append(new_events(5000, stream="job-bulk"))]
+        futures += [store.append([new_event(stream="job-live")]) for _ in range(50)]
+        for future in futures:
+            future.result(timeout=60)
+    follower.join(timeout=60)
+    assert seen == list(range(1, 3 * 5050 + 1))
