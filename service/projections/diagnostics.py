@@ -11,7 +11,7 @@ import msgspec
 
 from service.projections import disagreements, flag_traces
 from service.projections.disagreements import Suspect
-from service.projections.flag_rules import Checked, Finding, instant_findings, state_findings
+from service.projections.flag_rules import Checked, Finding, has_news, instant_findings, state_findings
 from service.projections.flag_traces import Trace
 from service.projections.projection import Change, Observed
 from service.projections.step import Step
@@ -45,12 +45,22 @@ class DiagnosticsView(msgspec.Struct, frozen=True, array_like=True):
 def fold(view: DiagnosticsView, step: Step) -> tuple[DiagnosticsView, list[Change]]:
     """The open flags after one `state.reported`, and rows of those that closed."""
     observed = step.observed
+    if _is_quiet(view, step):
+        return view, []
     suspects, differing = disagreements.follow(view.suspects, step)
     traces, own_checked, instants = _follow_own(view.traces, step)
     checked = [*state_findings(step), *differing, *own_checked]
     flags, closed = _moved(view.flags, checked, observed)
     happened = [_opened(finding, observed) for finding in (*instant_findings(step), *instants)]
     return DiagnosticsView(flags, traces, suspects), [_row(flag, observed) for flag in (*closed, *happened)]
+
+
+def _is_quiet(view: DiagnosticsView, step: Step) -> bool:
+    """Whether the only page of the job says what it said before, nothing is open, and it keeps its pace."""
+    own = step.page.own_participant
+    if view.flags or len(step.job.pages) > 1 or has_news(step):
+        return False
+    return own is None or flag_traces.goes_on(view.traces.get(own, Trace()), step, own)
 
 
 def overtaken(observed: Observed) -> list[Change]:

@@ -32,14 +32,18 @@ class Checked(NamedTuple):
     finding: Finding | None
 
 
+def has_news(step: Step) -> bool:
+    """Whether this snapshot can change what any rule here finds."""
+    return step.is_job_new or bool(step.told) or _clock_skew(step) is not None
+
+
 def state_findings(step: Step) -> Iterator[Checked]:
     """Every state rule that this snapshot lets us look at."""
     page, recorder, position = step.page, step.observed.event.source.recorder, step.observed.position
     if step.is_job_new:
         yield _checked("epochs-conflict", "", recorder, (position,), lens.epochs(page.job)[1])
     yield _checked("clock-skew", "", recorder, (position,), _clock_skew(step))
-    for participant, said, _ in step.told:
-        execution = lens.execution_of(said.word)
+    for participant, _, _, execution, _ in step.told:
         yield _checked("silent-cpu", participant, "", (position,), _silent_cpu(execution))
         yield _checked("contradiction", participant, "gpu", (position,), _gpu_contradiction(execution))
     if page.own_participant is not None and (step.is_job_new or step.told):
@@ -49,10 +53,9 @@ def state_findings(step: Step) -> Iterator[Checked]:
 def instant_findings(step: Step) -> Iterator[Finding]:
     """What happened at this snapshot, against the word about the same participant before it."""
     yield from _job_resets(step)
-    for participant, said, before in step.told:
-        if before is None:
+    for participant, said, before, new, old in step.told:
+        if before is None or old is None:
             continue
-        old, new = lens.execution_of(before.word), lens.execution_of(said.word)
         evidence = (before.position, said.position)
         if lens.is_gpu(old.backend) and not lens.is_gpu(new.backend):
             yield Finding("gpu-lost", participant, "", evidence, _gpu_lost(new, old))

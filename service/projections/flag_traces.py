@@ -38,7 +38,7 @@ def follow(trace: Trace, step: Step, participant: str) -> tuple[Trace, list[Chec
     own, before = seen.own, was.own if was else None
     if own is None or own.position != step.observed.position:
         return trace, [], []
-    if before is not None and _goes_on(trace, before, own, step.thresholds) and not is_gone(seen):
+    if goes_on(trace, step, participant):
         return trace, [], []
     writers = _took_turn(trace.writers, before, own)
     throttled = _throttled(trace.throttled, before, own, step.thresholds)
@@ -58,12 +58,15 @@ def _checked(name: str, participant: str, evidence: tuple[int, ...]) -> Checked:
     return Checked(name, participant, "", finding)
 
 
-def _goes_on(trace: Trace, before: Said, now: Said, thresholds: Thresholds) -> bool:
-    """Whether nothing is remembered but one writer, and it goes on at its pace: what most snapshots do."""
-    is_quick = (
-        now.recorded_at_us - before.recorded_at_us < thresholds.throttled_gap_us - thresholds.throttled_tolerance_us
-    )
-    return is_quick and not trace.throttled and len(trace.writers) == 1 and trace.writers[0].recorder == now.recorder
+def goes_on(trace: Trace, step: Step, participant: str) -> bool:
+    """Whether one writer is all that is remembered, and it goes on at its pace: what most snapshots do."""
+    was, now = step.people_before.seen.get(participant), step.people.seen.get(participant)
+    if was is None or now is None or was.own is None or now.own is None or is_gone(now):
+        return False
+    pause_us = now.own.recorded_at_us - was.own.recorded_at_us
+    if pause_us >= step.thresholds.throttled_gap_us - step.thresholds.throttled_tolerance_us or trace.throttled:
+        return False
+    return len(trace.writers) == 1 and trace.writers[0].recorder == now.own.recorder
 
 
 def _took_turn(writers: tuple[Writer, ...], before: Said | None, now: Said) -> tuple[Writer, ...]:

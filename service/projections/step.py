@@ -7,6 +7,7 @@ cost nothing for what stays the same.
 from typing import NamedTuple
 
 from service.domain import lens
+from service.domain.lens import Execution
 from service.projections.jobs import JobView, Page, page_that_counts, stale_limit_us
 from service.projections.participants import ParticipantsView, Said, Seen, said_that_counts
 from service.projections.projection import Observed
@@ -19,6 +20,8 @@ class Told(NamedTuple):
     participant: str
     said: Said
     before: Said | None
+    execution: Execution
+    execution_before: Execution | None
 
 
 class Step(NamedTuple):
@@ -67,7 +70,8 @@ def _told(listed: list[tuple[str, Seen]], before: ParticipantsView, position: in
             continue
         said_before = said_that_counts(was, limit_us) if was else None
         if said_before is None or _is_news(said, said_before):
-            found.append(Told(participant, said, said_before))
+            old = lens.execution_of(said_before.word) if said_before else None
+            found.append(Told(participant, said, said_before, lens.execution_of(said.word), old))
     return found
 
 

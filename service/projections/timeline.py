@@ -62,18 +62,22 @@ class Interval(NamedTuple):
 
 def fold(view: TimelineView, step: Step) -> tuple[TimelineView, list[Change]]:
     """The open intervals after one `state.reported`, and rows of those it closed."""
-    observed, closed = step.observed, list[Interval]()
-    held = dict(view.held)
+    observed, closed, moved = step.observed, list[Interval](), dict[str, dict[str, Held]]()
     if step.counts is step.page and (step.is_job_new or len(step.job.pages) > 1):
-        held[JOB] = _follow(held.get(JOB, {}), JOB, lens.job_track(step.page.job), observed, closed)
-    for participant, said, _ in step.told:
-        track = lens.participant_track(said.word)
-        held[participant] = _follow(held.get(participant, {}), participant, track, observed, closed)
+        moved[JOB] = _follow(view.held.get(JOB, {}), JOB, lens.job_track(step.page.job), observed, closed)
+    for participant, said, *_ in step.told:
+        before, track = view.held.get(participant, {}), lens.participant_track(said.word)
+        moved[participant] = _follow(before, participant, track, observed, closed)
     for participant, seen in step.listed:
-        held[participant] = _follow_liveness(held.get(participant, {}), participant, seen, step, closed)
+        before = moved.get(participant) or view.held.get(participant, {})
+        after = _follow_liveness(before, participant, seen, step, closed)
+        if after is not before:
+            moved[participant] = after
+    if not moved:
+        return view, []
     event = observed.event
     rows: list[Change] = [(_CLOSED, (event.stream, event.source.site, *interval)) for interval in closed]
-    return TimelineView(held), rows
+    return TimelineView({**view.held, **moved}), rows
 
 
 def _follow(
