@@ -208,6 +208,18 @@ class VersionConflict(Conflict):
     code = "version_conflict"
 
 
+class UploadInProgress(Conflict):
+    """Another request is sending the same artifact."""
+
+    code = "upload_in_progress"
+
+
+class UploadOffsetMismatch(Conflict):
+    """An upload does not go on where it ended; `details["offset"]` is the byte wanted next."""
+
+    code = "upload_offset_mismatch"
+
+
 class AmbiguousJob(Conflict):
     """Two sites share the job id; `details["sites"]` lists them, `?site=` decides."""
 

@@ -1,74 +1,47 @@
 """The archive: bytes under their SHA-256, written once, hashed on the way in and again on the way out.
 
-Bytes stream through a temporary file on local disk, so a wrong digest or a broken upload leaves nothing behind, and no
-artifact is ever held in memory as a whole. Where the bytes rest is a shelf's matter: a folder by default, an object
-store by URL. Only 64 lower-case hex digits ever become a path. What the bytes mean is not known here.
+No artifact is ever held in memory as a whole. Where the bytes rest is a shelf's matter: a folder by default, an object
+store by URL; how they come in is `uploads`. Only 64 lower-case hex digits ever become a path. What the bytes mean is
+not known here.
 """
 
 import hashlib
-import os
-import secrets
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import BinaryIO, NamedTuple, Protocol
 
 from obstore.store import from_url
 
-from service.artifacts.folder_shelf import FolderShelf, translated_os_errors
+from service.artifacts.folder_shelf import FolderShelf
 from service.artifacts.object_shelf import ObjectShelf
+from service.artifacts.shelf import Kept, Shelf
+from service.artifacts.uploads import PartialUploads, Upload, new_upload, sweep
 from service.domain.identifiers import check_sha256
-from service.errors import ArtifactNotFound, Corrupt, DigestMismatch, RangeNotSatisfiable, SetupError, TooLarge
+from service.errors import ArtifactNotFound, Corrupt, RangeNotSatisfiable, SetupError
 from service.settings import Settings
 
+__all__ = ["Archive", "ArtifactSource", "Kept", "PartialUploads", "Shelf", "Upload"]
+
 INCOMING = "incoming"
-_SUFFIX = ".part"
-
-
-class Shelf(Protocol):
-    """Where complete bytes rest. All methods may raise StoreUnavailable, and InvalidDigest for a malformed digest."""
-
-    @property
-    def chunk_bytes(self) -> int:
-        """How much to read at once."""
-
-    def size_of(self, sha256: str) -> int | None:
-        """Size in bytes, None when nothing is kept under the digest."""
-
-    def read_range(self, sha256: str, begin: int, end: int) -> bytes:
-        """Exactly the bytes begin <= i < end. Raises ArtifactNotFound, or Corrupt when there are fewer."""
-
-    def keep(self, sha256: str, incoming: Path, size_bytes: int) -> bool:
-        """Takes a complete and verified file, which is gone from `incoming` afterwards; True when it is new."""
-
-    def digests(self) -> Iterator[str]:
-        """Every digest kept."""
-
-
-class Kept(NamedTuple):
-    """What became of an upload; `is_new` is False when the same bytes were kept before."""
-
-    sha256: str
-    size_bytes: int
-    is_new: bool
 
 
 class Archive:
-    """Content-addressed, write-once. Several threads may use it; one process per `incoming` folder."""
+    """Content-addressed, write-once. Several threads and processes may use one."""
 
     def __init__(self, shelf: Shelf, incoming: Path, size_bytes_max: int) -> None:
         self._shelf = shelf
         self._incoming = incoming
         self._size_bytes_max = size_bytes_max
         incoming.mkdir(parents=True, exist_ok=True)
-        self.swept = _sweep(incoming)
-        """How many temporary files of uploads that never finished were removed at the start."""
+        self.swept = sweep(incoming)
+        """How many temporary files of uploads whose process is gone were removed at the start."""
+        self.partial = PartialUploads(shelf, incoming, size_bytes_max)
+        """Uploads in several requests."""
 
     @classmethod
     def open(cls, settings: Settings, incoming: Path | None = None) -> "Archive":
         """The archive that the settings name. Raises SetupError for a URL that no store understands.
 
-        Whoever reads beside a running service gives an `incoming` folder of its own, or would sweep away uploads.
+        Whoever only reads, and may not write in the data folder, gives an `incoming` folder of its own.
         """
         folder = settings.folder / "artifacts"
         shelf: Shelf = FolderShelf(folder) if settings.artifacts_url is None else _shelf_by_url(settings.artifacts_url)
@@ -76,9 +49,8 @@ class Archive:
 
     def writer(self, sha256: str | None = None) -> "Upload":
         """An upload whose bytes must have this digest; None takes the digest that they have. Raises InvalidDigest."""
-        return Upload(
-            self._shelf, self._incoming, None if sha256 is None else check_sha256(sha256), self._size_bytes_max
-        )
+        declared = None if sha256 is None else check_sha256(sha256)
+        return new_upload(self._shelf, self._incoming, declared, self._size_bytes_max)
 
     def put(self, data: bytes) -> Kept:
         """Keeps bytes that are in memory already."""
@@ -153,60 +125,6 @@ class ArtifactSource:
         return self._shelf.read_range(self._sha256, begin, end)
 
 
-class Upload:
-    """One upload: `write` chunks, then `commit`. Leaving the `with` block without a commit keeps nothing."""
-
-    def __init__(self, shelf: Shelf, incoming: Path, sha256: str | None, size_bytes_max: int) -> None:
-        self._shelf, self._sha256, self._size_bytes_max = shelf, sha256, size_bytes_max
-        self._path = incoming / f"{secrets.token_hex(16)}{_SUFFIX}"
-        self._digest = hashlib.sha256()
-        self.size_bytes = 0
-        """Bytes received so far."""
-        with translated_os_errors():
-            # Unbuffered, so that no byte can be left for a close that happens after a refusal.
-            self._file: BinaryIO = self._path.open("xb", buffering=0)
-
-    def write(self, chunk: bytes) -> None:
-        """Takes the next bytes. Raises TooLarge beyond the limit, StoreUnavailable when the disk refuses them."""
-        self.size_bytes += len(chunk)
-        if self.size_bytes > self._size_bytes_max:
-            raise TooLarge(
-                f"got more than {self._size_bytes_max} bytes, wanted at most that many; see artifact_bytes_max",
-                limit=self._size_bytes_max, got=self.size_bytes, unit="bytes",
-            )  # fmt: skip
-        self._digest.update(chunk)
-        rest = memoryview(chunk)
-        with translated_os_errors():
-            while rest:
-                rest = rest[self._file.write(rest) :]
-
-    def commit(self) -> Kept:
-        """Makes the bytes durable and keeps them. Raises DigestMismatch when they are not what was declared."""
-        got = self._digest.hexdigest()
-        if self._sha256 not in (None, got):
-            raise DigestMismatch(
-                f"the {self.size_bytes} bytes received have SHA-256 {got}, {self._sha256} was declared: nothing kept",
-                declared=self._sha256, got=got, size_bytes=self.size_bytes,
-            )  # fmt: skip
-        with translated_os_errors():
-            os.fsync(self._file.fileno())
-        self._file.close()
-        return Kept(got, self.size_bytes, self._shelf.keep(got, self._path, self.size_bytes))
-
-    def abort(self) -> None:
-        """Forgets the upload; after a commit there is nothing left to forget."""
-        self._file.close()
-        self._path.unlink(missing_ok=True)
-
-    def __enter__(self) -> "Upload":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.abort()
-
-
 def _shelf_by_url(url: str) -> Shelf:
     """The object store behind a URL; credentials and endpoint come from the store's own environment variables."""
     try:
@@ -214,10 +132,3 @@ def _shelf_by_url(url: str) -> Shelf:
     except Exception as error:
         reason = str(error).splitlines()[0]
         raise SetupError(f"artifacts_url: got {url!r}, wanted a URL such as s3://bucket/prefix: {reason}") from error
-
-
-def _sweep(incoming: Path) -> int:
-    orphans = list(incoming.glob(f"*{_SUFFIX}"))
-    for orphan in orphans:
-        orphan.unlink(missing_ok=True)
-    return len(orphans)

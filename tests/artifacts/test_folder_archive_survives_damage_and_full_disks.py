@@ -3,6 +3,8 @@
 import errno
 import hashlib
 import os
+import subprocess
+import sys
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -71,16 +73,24 @@ def test_symbolic_links_in_the_store_are_not_followed(folder_archive: Archive, t
 def test_left_over_uploads_are_removed_at_the_start(tmp_path: Path) -> None:
     """F21: a process that died in the middle of an upload leaves a file; the next one sweeps it away."""
     settings = Settings(data=str(tmp_path))
-    first = Archive.open(settings)
-    upload = first.writer()
-    upload.write(DATA)
-    orphans = list((tmp_path / "artifacts" / "incoming").iterdir())
-    assert len(orphans) == 1
+    dying = (
+        "import os, sys; from service.artifacts.archive import Archive; from service.settings import Settings\n"
+        "upload = Archive.open(Settings(data=sys.argv[1])).writer(); upload.write(b'half'); os._exit(1)"
+    )
+    subprocess.run([sys.executable, "-c", dying, str(tmp_path)], check=False)
+    assert len(list((tmp_path / "artifacts" / "incoming").iterdir())) == 1
 
     assert Archive.open(settings).swept == 1
     assert list((tmp_path / "artifacts" / "incoming").iterdir()) == []
-    assert first.swept == 0
-    upload.abort()
+
+
+def test_uploads_of_a_living_process_are_not_swept(tmp_path: Path) -> None:
+    """A second process that only reads (a verification, say) opens the same archive in the middle of an upload."""
+    settings = Settings(data=str(tmp_path))
+    with Archive.open(settings).writer() as upload:
+        upload.write(DATA)
+        assert Archive.open(settings).swept == 0
+        assert upload.commit().is_new
 
 
 def test_a_full_disk_refuses_the_upload_and_keeps_nothing(
