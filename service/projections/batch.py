@@ -15,12 +15,13 @@ from service.domain.events import (
     ARTIFACT_ARCHIVED,
     COMMAND_CALLED,
     COMMAND_RETURNED,
+    KNOWN_TYPES,
     REPLAY_JUDGED,
     REPLAY_REQUESTED,
     STATE_REPORTED,
 )
 from service.domain.identifiers import job_of_stream
-from service.projections import archived, checkpoints, commands, metrics, quarantine, recorders, replays
+from service.projections import archived, checkpoints, commands, documents, metrics, quarantine, recorders, replays
 from service.projections.checkpoints import Known
 from service.projections.fold_cache import is_due, load_live, store_cache, store_live
 from service.projections.projection import Change, Failure, Observed, guarded
@@ -97,6 +98,8 @@ class Batch:
             self._changes += guarded(commands.NAME, lambda: commands.fold(observed), failures) or []
         elif kind in (REPLAY_REQUESTED, REPLAY_JUDGED):
             self._changes += guarded(replays.NAME, lambda: replays.fold(observed), failures) or []
+        elif kind not in KNOWN_TYPES or kind in documents.KINDS.values():
+            self._changes += guarded(documents.NAME, lambda: documents.fold(observed), failures) or []
         elif kind == ARTIFACT_ARCHIVED:
             self._changes += guarded(archived.NAME, lambda: archived.fold(observed), failures) or []
 

@@ -17,6 +17,7 @@ from service.projections.projection import Change
 
 VIEWS = (
     "jobs", "participants", "timeline", "diagnostics", "recorders", "checkpoints", "metrics", "commands", "replays",
+    "documents",
 )  # fmt: skip
 """Every view by name; all move together, and each has its own row so that a poison event counts against its view."""
 

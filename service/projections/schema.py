@@ -7,7 +7,7 @@ keeps integers of any size digit for digit. There are no migrations: another VIE
 import sqlite3
 from pathlib import Path
 
-VIEWS_FORMAT = 3
+VIEWS_FORMAT = 4
 """Raise it whenever a table or a fold changes: an older file is then thrown away and folded again."""
 
 TABLES = """
@@ -59,6 +59,10 @@ CREATE TABLE checkpoint_reports (
   position INTEGER NOT NULL, recorded_us INTEGER NOT NULL, observed_us INTEGER NOT NULL, word TEXT NOT NULL);
 CREATE UNIQUE INDEX checkpoint_reports_by_digest ON checkpoint_reports (stream, site, digest);
 CREATE INDEX checkpoint_reports_by_sha256 ON checkpoint_reports (sha256, position);
+CREATE TABLE documents (
+  position INTEGER PRIMARY KEY, type TEXT NOT NULL, stream TEXT NOT NULL, site TEXT NOT NULL, recorder TEXT NOT NULL);
+CREATE INDEX documents_by_type ON documents (type, position);
+CREATE INDEX documents_by_stream ON documents (stream, position);
 CREATE TABLE intervals (
   stream TEXT NOT NULL, site TEXT NOT NULL, participant TEXT NOT NULL, subject TEXT NOT NULL, value TEXT,
   from_position INTEGER NOT NULL, from_us INTEGER NOT NULL, closed_position INTEGER NOT NULL, to_us INTEGER NOT NULL);

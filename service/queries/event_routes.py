@@ -8,7 +8,8 @@ from litestar.params import FromPath, FromQuery
 
 from service.domain.envelope import StoredEvent, envelope_dict
 from service.domain.events import SERVICE_TYPES
-from service.errors import EventNotFound
+from service.errors import EventNotFound, NotFound
+from service.projections import documents
 from service.queries.history import Looking, next_page
 from service.queries.parameters import Limit
 from service.queries.responses import Asked, Looked, answer, answer_list
@@ -49,6 +50,21 @@ def _fits(stored: StoredEvent, site: str | None, kind: str | None) -> bool:
     return is_of_site and kind in (None, event.type)
 
 
+@get("/v1/documents/{kind:str}", sync_to_thread=True)
+def list_documents(
+    request: Asked, kind: FromPath[str], looking: Looked, site: FromQuery[str | None] = None, limit: Limit = 100
+) -> Response[bytes]:  # fmt: skip
+    """Documents without a published schema, as they were returned: `saved-jobs`, `storage` or `demos`, with history."""
+    if kind not in documents.KINDS:
+        raise NotFound(f"got {kind[:40]!r}, wanted one of {', '.join(documents.KINDS)}", kind=kind[:40])
+    asked = documents.Asked(documents.KINDS[kind], site)
+    with looking.views.reading() as connection:
+        up_to = looking.moment.position
+        positions = documents.positions_as_of(connection, asked, looking.after, up_to, limit)
+    rows = [event_row(looking.store.read_one(position)) for position in positions]
+    return answer_list(request, "documents", rows, looking.moment, next_page(looking, rows, limit))
+
+
 @get("/v1/events/{position:int}", sync_to_thread=True)
 def show_event(request: Asked, position: FromPath[int], looking: Looked) -> Response[bytes]:
     """One event: its envelope, and its payload as received (null once erased)."""
@@ -63,4 +79,4 @@ def event_row(stored: StoredEvent) -> dict[str, Any]:
     return {**envelope_dict(stored), "is_erased": stored.is_erased, "data": data}
 
 
-event_handlers = [list_events, show_event]
+event_handlers = [list_events, show_event, list_documents]

@@ -14,7 +14,18 @@ from litestar.params import FromPath, FromQuery, QueryParameter
 from service.domain.identifiers import job_of_stream
 from service.domain.times import Clock, format_us
 from service.errors import ParticipantNotFound
-from service.projections import Views, archived, commands, jobs, metrics, participants, quarantine, recorders, replays
+from service.projections import (
+    Views,
+    archived,
+    commands,
+    documents,
+    jobs,
+    metrics,
+    participants,
+    quarantine,
+    recorders,
+    replays,
+)
 from service.projections.streams import SiteFold
 from service.queries.checkpoint_routes import checkpoint_handlers
 from service.queries.event_routes import event_handlers
@@ -91,6 +102,7 @@ def show_job(
         seen = looking.job(connection, job, site)
         body = {**_identity(seen), **jobs.job_facts(seen.fold.job), **_heads(connection, looking, seen)}
         body["artifacts"] = archived.artifacts_as_of(connection, seen.key)
+        body["unknown_types"] = documents.unknown_types(connection, seen.key.stream, seen.key.up_to)
         body["quarantined"] = quarantine.quarantined(connection, seen.key.stream, seen.key.up_to)
     return answer(request, body, looking.moment)
 

@@ -19,7 +19,8 @@ from tests.projections.tape import START_US, Tape, participant, state
 
 TABLES = (
     "quarantine", "jobs", "live_folds", "fold_caches", "recorder_runs", "recorder_streams", "recorder_gaps",
-    "recorder_life", "commands", "replays", "artifacts", "checkpoint_reports", "intervals", "flags", "metrics",
+    "recorder_life", "commands", "replays", "artifacts", "checkpoint_reports", "documents", "intervals",
+    "flags", "metrics",
 )  # fmt: skip
 
 
