@@ -22,20 +22,18 @@ from service.artifacts.shader_manifest import (
     WeightBuffer,
 )
 from service.artifacts.wgsl_text import (
+    ShaderOutline,
     WgslError,
-    enabled_features,
-    entry_points,
     integer,
     integer_constants,
-    overrides,
-    resources,
-    strip_comments,
+    read_outline,
     workgroup_bytes,
 )
 from service.errors import MalformedShaderArchive
 
 WORKGROUP_BYTES_MAX = 16 * 1024
 GROUPS_MAX = 4
+DISPATCHES_MAX = 1024
 SYMBOL_MAX = 2**31
 WORKGROUPS_PER_DIMENSION_MAX = 65_535
 FEATURES = {"f16": "shader-f16", "subgroups": "subgroups"}
@@ -61,11 +59,11 @@ def check_archive(manifest: Manifest, sources: Mapping[str, str]) -> None:
     for name, buffer in manifest.buffers.items():
         _check_buffer(f"$.buffers.{name}", buffer, batches)
     _check_flow(manifest)
-    texts = {name: _comment_free(manifest, name, source) for name, source in sources.items()}
-    for name, code in texts.items():
-        _check_features(manifest, name, code)
+    outlines = {name: _outline(manifest, name, source) for name, source in sources.items()}
+    for name, outline in outlines.items():
+        _check_features(manifest, name, outline)
     for index, dispatch in enumerate(manifest.dispatches):
-        _check_dispatch(f"$.dispatches[{index}]", manifest, dispatch, texts, batches)
+        _check_dispatch(f"$.dispatches[{index}]", manifest, dispatch, outlines, batches)
 
 
 def refusal(reason: str, member: str = MANIFEST) -> MalformedShaderArchive:
@@ -142,8 +140,8 @@ def _check_flow(manifest: Manifest) -> None:
     bindings = [binding for dispatch in manifest.dispatches for binding in dispatch.bindings]
     bound = {binding.buffer for binding in bindings}
     written = {binding.buffer for binding in bindings if binding.access == "read_write"}
-    if not manifest.dispatches:
-        raise refusal("$.dispatches: none, wanted at least one")
+    if not 1 <= len(manifest.dispatches) <= DISPATCHES_MAX:
+        raise refusal(f"$.dispatches: {len(manifest.dispatches)}, wanted 1 to {DISPATCHES_MAX}")
     for kind in (InputBuffer, OutputBuffer):
         names = [buffer.name for buffer in manifest.buffers.values() if isinstance(buffer, kind)]
         if len(set(names)) != len(names):
@@ -155,49 +153,53 @@ def _check_flow(manifest: Manifest) -> None:
             raise refusal(f"$.buffers.{name}: an output that no dispatch writes")
 
 
-def _comment_free(manifest: Manifest, name: str, source: str) -> str:
+def _outline(manifest: Manifest, name: str, source: str) -> ShaderOutline:
     try:
-        return strip_comments(source)
+        return read_outline(source)
     except WgslError as error:
         raise refusal(str(error), manifest.shaders[name].path) from None
 
 
-def _check_features(manifest: Manifest, name: str, code: str) -> None:
-    for feature in enabled_features(code):
+def _check_features(manifest: Manifest, name: str, outline: ShaderOutline) -> None:
+    for feature in outline.features:
         if FEATURES.get(feature) not in manifest.requires.features:
             path = manifest.shaders[name].path
             raise refusal(f"enables {feature!r}, which $.requires.features of {MANIFEST} does not list", path)
 
 
 def _check_dispatch(
-    path: str, manifest: Manifest, dispatch: Dispatch, texts: Mapping[str, str], batches: list[dict[str, int]]
+    path: str,
+    manifest: Manifest,
+    dispatch: Dispatch,
+    outlines: Mapping[str, ShaderOutline],
+    batches: list[dict[str, int]],
 ) -> None:
-    if dispatch.shader not in texts:
+    if dispatch.shader not in outlines:
         raise refusal(f"{path}.shader: {dispatch.shader!r} is not in $.shaders")
-    code, member = texts[dispatch.shader], manifest.shaders[dispatch.shader].path
+    outline, member = outlines[dispatch.shader], manifest.shaders[dispatch.shader].path
     for axis, workgroups in enumerate(dispatch.workgroups):
         smallest, _ = _values(f"{path}.workgroups[{axis}]", workgroups, batches)
         if not 1 <= smallest <= WORKGROUPS_PER_DIMENSION_MAX:
             raise refusal(f"{path}.workgroups[{axis}]: {smallest}, wanted 1 to {WORKGROUPS_PER_DIMENSION_MAX}")
     if max(_values(f"{path}.maxIterations", dispatch.max_iterations, batches)) > ITERATIONS_MAX:
         raise refusal(f"{path}.maxIterations: {dispatch.max_iterations}, wanted at most {ITERATIONS_MAX}")
-    unknown = set(dispatch.constants) - overrides(code)
+    unknown = set(dispatch.constants) - outline.overrides
     if unknown:
         raise refusal(f"{path}.constants: {sorted(unknown)} are no overrides of {member}")
     for name, value in dispatch.constants.items():
         if not isinstance(value, float):
             _values(f"{path}.constants.{name}", value, batches)
     try:
-        _check_bindings(path, manifest, dispatch, code)
+        _check_bindings(path, manifest, dispatch, outline)
         for symbols in batches:
-            _check_workgroup(path, manifest, dispatch, code, symbols)
+            _check_workgroup(path, manifest, dispatch, outline, symbols)
     except WgslError as error:
         raise refusal(str(error), member) from None
 
 
-def _check_bindings(path: str, manifest: Manifest, dispatch: Dispatch, code: str) -> None:
+def _check_bindings(path: str, manifest: Manifest, dispatch: Dispatch, outline: ShaderOutline) -> None:
     """The shader's declarations and the dispatch's bindings are the same set, with the same access."""
-    declared = {(found.group, found.binding): found for found in resources(code)}
+    declared = {(found.group, found.binding): found for found in outline.resources}
     given = {(binding.group, binding.binding): binding for binding in dispatch.bindings}
     if len(given) != len(dispatch.bindings):
         raise refusal(f"{path}.bindings: one group and binding is given twice")
@@ -238,15 +240,17 @@ def _check_binding_counts(path: str, manifest: Manifest, dispatch: Dispatch) -> 
         raise refusal(f"{path}.bindings: {storage} storage buffers, wanted at most {limit}")
 
 
-def _check_workgroup(path: str, manifest: Manifest, dispatch: Dispatch, code: str, symbols: Mapping[str, int]) -> None:
+def _check_workgroup(
+    path: str, manifest: Manifest, dispatch: Dispatch, outline: ShaderOutline, symbols: Mapping[str, int]
+) -> None:
     """Entry point, workgroup size and workgroup memory with this dispatch's constants."""
-    points = entry_points(code)
+    points = outline.entry_points
     if dispatch.entry_point not in points:
         raise refusal(f"{path}.entryPoint: {dispatch.entry_point!r} is no compute entry point; found {sorted(points)}")
     given = {
         name: evaluate(value, symbols) for name, value in dispatch.constants.items() if not isinstance(value, float)
     }
-    names = integer_constants(code, given)
+    names = integer_constants(outline, given)
     size = workgroup_size(points[dispatch.entry_point], names, f"{path}: {dispatch.entry_point}")
     limits = limits_of(manifest)
     for axis, count in zip("XYZ", size, strict=True):
@@ -254,7 +258,7 @@ def _check_workgroup(path: str, manifest: Manifest, dispatch: Dispatch, code: st
             raise refusal(f"{path}: workgroup size {list(size)} is beyond maxComputeWorkgroupSize{axis}")
     if size[0] * size[1] * size[2] > limits["maxComputeInvocationsPerWorkgroup"]:
         raise refusal(f"{path}: workgroup size {list(size)} is beyond maxComputeInvocationsPerWorkgroup")
-    memory = workgroup_bytes(code, names)
+    memory = workgroup_bytes(outline, names)
     if memory > WORKGROUP_BYTES_MAX:
         # Some drivers take more than their limit in silence, so this is our check to make.
         raise refusal(f"{path}: {memory} bytes of workgroup memory, wanted at most {WORKGROUP_BYTES_MAX}")

@@ -5,7 +5,8 @@ read, so that nothing slips by unread; the shader compiler of the replay remains
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Literal, NamedTuple
 
 from service.artifacts.expressions import ExpressionError, evaluate
@@ -28,7 +29,6 @@ _WORKGROUP_SIZE = re.compile(r"@\s*+workgroup_size\s*+\(((?:[^()]|\([^()]{0,99}\
 _CONSTANT = re.compile(r"\b(?:const|override)\s++(\w++)\s*+(?::\s*+\w++\s*+)?+=([^;]{1,200});")
 _OVERRIDE = re.compile(r"\boverride\s++(\w++)")
 _ENABLE = re.compile(r"\benable\s++([\w\s,]{1,400});")
-_STRUCT = re.compile(r"\bstruct\s++(\w++)")
 _INTEGER_SUFFIX = re.compile(r"\b([0-9]+)[iu]\b")
 _SCALARS = {"f32": 4, "i32": 4, "u32": 4, "bool": 4, "f16": 2}
 _SHORT_SCALARS = {"f": 4, "i": 4, "u": 4, "h": 2}
@@ -36,6 +36,11 @@ _VECTOR = re.compile(r"vec([234])(?:<\s*(\w+)\s*,?\s*>|([fiuh]))")
 _MATRIX = re.compile(r"mat([234])x([234])(?:<\s*(\w+)\s*,?\s*>|([fh]))")
 _ATOMIC = re.compile(r"atomic\s*<\s*[iu]32\s*,?\s*>")
 _ARRAY = re.compile(r"array\s*<(?P<item>.+?),(?P<count>[^,<>]+),?\s*>", re.DOTALL)
+
+RESOURCES_MAX = 64
+ATTRIBUTES_MAX = 2048
+CONSTANTS_MAX = 1024
+WORKGROUP_VARIABLES_MAX = 64
 
 Access = Literal["read", "read_write", "uniform"]
 
@@ -59,6 +64,76 @@ class Resource(NamedTuple):
     line: int
 
 
+class WorkgroupVariable(NamedTuple):
+    """One `var<workgroup>`; its size may depend on constants."""
+
+    name: str
+    type_text: str
+    line: int
+
+
+class ShaderOutline(NamedTuple):
+    """What is read from one text, once. `constants` are `const` and `override` names with the text of their value."""
+
+    resources: tuple[Resource, ...]
+    entry_points: dict[str, str | None]
+    """Each compute entry point, with the text inside its `@workgroup_size(…)`."""
+    overrides: frozenset[str]
+    features: frozenset[str]
+    """Names behind `enable`."""
+    constants: tuple[tuple[str, str], ...]
+    workgroup: tuple[WorkgroupVariable, ...]
+
+
+def read_outline(source: str) -> ShaderOutline:
+    """The outline of a WGSL text. Raises WgslError for a declaration that cannot be read."""
+    code = strip_comments(source)
+    if code.count("@") > ATTRIBUTES_MAX:
+        raise WgslError(f"more than {ATTRIBUTES_MAX} attributes", 1)
+    constants = tuple((match[1], match[2]) for match in _CONSTANT.finditer(code))
+    if len(constants) > CONSTANTS_MAX:
+        raise WgslError(f"{len(constants)} constants, wanted at most {CONSTANTS_MAX}", 1)
+    return ShaderOutline(
+        resources=tuple(_resources(code)),
+        entry_points=_entry_points(code),
+        overrides=frozenset(_OVERRIDE.findall(code)),
+        features=frozenset(
+            name.strip() for names in _ENABLE.findall(code) for name in names.split(",") if name.strip()
+        ),
+        constants=constants,
+        workgroup=tuple(_workgroup_variables(code)),
+    )
+
+
+def integer(text: str, names: Mapping[str, int]) -> int:
+    """The value of an integer expression of WGSL (`64u`, `TILE * 4`). Raises ExpressionError when it has none here."""
+    return evaluate(_INTEGER_SUFFIX.sub(r"\1", text.strip()), names)
+
+
+def integer_constants(outline: ShaderOutline, given: Mapping[str, int]) -> dict[str, int]:
+    """Values of `const` and `override` names that are integers; those `given` (the pipeline's) go first."""
+    values: dict[str, int] = dict(given)
+    for name, text in outline.constants:
+        if name not in given:
+            # A float or a call has no value here: whoever needs it as an integer is refused then.
+            with suppress(ExpressionError):
+                values[name] = integer(text, values)
+    return values
+
+
+def workgroup_bytes(outline: ShaderOutline, names: Mapping[str, int]) -> int:
+    """Bytes of all `var<workgroup>` together (sizes by WGSL section 14.4.1). Raises WgslError for an unknown size."""
+    total = 0
+    for variable in outline.workgroup:
+        try:
+            size, alignment = _layout(variable.type_text, names)
+        except ExpressionError as error:
+            reason = f"the size of workgroup variable {variable.name!r} is not known: {error}"
+            raise WgslError(reason, variable.line) from None
+        total = -(-total // alignment) * alignment + size
+    return total
+
+
 def strip_comments(text: str) -> str:
     """The text with each comment blanked, line by line as before. Block comments nest (WGSL section 3.3)."""
     kept: list[str] = []
@@ -70,32 +145,33 @@ def strip_comments(text: str) -> str:
     return "".join([*kept, text[at:]])
 
 
-def resources(code: str) -> list[Resource]:
-    """Every `@group(g) @binding(b) var<…>` of comment-free code. Raises WgslError for one that is no plain buffer."""
-    found: list[Resource] = []
-    marks = 0
+def line_of(text: str, index: int) -> int:
+    """The line, from 1, on which a character stands."""
+    return text.count("\n", 0, index) + 1
+
+
+def _resources(code: str) -> Iterator[Resource]:
+    """Every `@group(g) @binding(b) var<…>`, which must be a plain buffer."""
+    marks = len(_BINDING.findall(code))
+    if marks > 2 * RESOURCES_MAX:
+        raise WgslError(f"more than {RESOURCES_MAX} bindings", 1)
     for match in _RESOURCE.finditer(code):
+        line = line_of(code, match.start())
         numbers = {kind: int(number) for kind, number in _NUMBERED.findall(match["attributes"])}
-        marks += len(_BINDING.findall(match["attributes"]))
+        marks -= len(_BINDING.findall(match["attributes"]))
         if numbers.keys() != {"group", "binding"}:
-            raise WgslError("wanted @group and @binding with plain numbers", line_of(code, match.start()))
+            raise WgslError("wanted @group and @binding with plain numbers", line)
         access = _access(match["space"], match["access"])
         if access is None:
-            reason = f"variable {match['name']!r} is no storage buffer (read or read_write) and no uniform"
-            raise WgslError(reason, line_of(code, match.start()))
-        found.append(
-            Resource(numbers["group"], numbers["binding"], access, match["name"], line_of(code, match.start()))
-        )
-    all_marks = list(_BINDING.finditer(code))
-    if len(all_marks) != marks:
-        raise WgslError(
-            "a @group or @binding belongs to no variable that can be read", line_of(code, all_marks[0].start())
-        )
-    return found
+            raise WgslError(
+                f"variable {match['name']!r} is no storage buffer (read or read_write) and no uniform", line
+            )
+        yield Resource(numbers["group"], numbers["binding"], access, match["name"], line)
+    if marks:
+        raise WgslError(f"{marks} of @group and @binding belong to no variable that can be read", 1)
 
 
-def entry_points(code: str) -> dict[str, str | None]:
-    """Name of each compute entry point and the text inside its `@workgroup_size(…)`."""
+def _entry_points(code: str) -> dict[str, str | None]:
     found: dict[str, str | None] = {}
     for match in _ENTRY_POINT.finditer(code):
         if _COMPUTE.search(match["attributes"]):
@@ -104,53 +180,15 @@ def entry_points(code: str) -> dict[str, str | None]:
     return found
 
 
-def overrides(code: str) -> frozenset[str]:
-    """Names of the `override` constants."""
-    return frozenset(_OVERRIDE.findall(code))
-
-
-def enabled_features(code: str) -> frozenset[str]:
-    """Names behind `enable`."""
-    return frozenset(name.strip() for names in _ENABLE.findall(code) for name in names.split(",") if name.strip())
-
-
-def integer_constants(code: str, constants: Mapping[str, int]) -> dict[str, int]:
-    """Values of `const` and `override` names that are integers; `constants` (the pipeline's) go first."""
-    values: dict[str, int] = {}
-    for name, text in _CONSTANT.findall(code):
-        try:
-            values[name] = integer(text, values | dict(constants))
-        except ExpressionError:
-            continue  # a float or a function of WGSL: whoever needs it as an integer is refused then
-    return values | dict(constants)
-
-
-def integer(text: str, names: Mapping[str, int]) -> int:
-    """The value of an integer expression of WGSL (`64u`, `TILE * 4`). Raises ExpressionError when it has none here."""
-    return evaluate(_INTEGER_SUFFIX.sub(r"\1", text.strip()), names)
-
-
-def workgroup_bytes(code: str, names: Mapping[str, int]) -> int:
-    """Bytes of all `var<workgroup>` together (sizes by WGSL section 14.4.1). Raises WgslError for an unknown size."""
-    total = 0
-    variables = list(_WORKGROUP_VARIABLE.finditer(code))
-    if len(variables) != len(_WORKGROUP_MARK.findall(code)):
+def _workgroup_variables(code: str) -> Iterator[WorkgroupVariable]:
+    count = len(_WORKGROUP_MARK.findall(code))
+    if count > WORKGROUP_VARIABLES_MAX:
+        raise WgslError(f"{count} workgroup variables, wanted at most {WORKGROUP_VARIABLES_MAX}", 1)
+    for match in _WORKGROUP_VARIABLE.finditer(code):
+        count -= 1
+        yield WorkgroupVariable(match["name"], match["type"].strip(), line_of(code, match.start()))
+    if count:
         raise WgslError("a workgroup variable cannot be read; wanted var<workgroup> name: type;", 1)
-    structs = {match.group(1) for match in _STRUCT.finditer(code)}
-    for match in variables:
-        try:
-            size, alignment = _layout(match["type"].strip(), names)
-        except ExpressionError as error:
-            hint = " (a struct: use arrays of scalars or vectors)" if match["type"].strip() in structs else ""
-            reason = f"the size of workgroup variable {match['name']!r} is not known: {error}{hint}"
-            raise WgslError(reason, line_of(code, match.start())) from None
-        total = -(-total // alignment) * alignment + size
-    return total
-
-
-def line_of(text: str, index: int) -> int:
-    """The line, from 1, on which a character stands."""
-    return text.count("\n", 0, index) + 1
 
 
 def _line_end(text: str, at: int) -> int:
@@ -191,7 +229,7 @@ def _layout(type_text: str, names: Mapping[str, int]) -> tuple[int, int]:
     if match := _ARRAY.fullmatch(type_text):
         size, alignment = _layout(match["item"].strip(), names)
         return integer(match["count"], names) * (-(-size // alignment) * alignment), alignment
-    raise ExpressionError(f"{type_text!r} is no type that is read here")
+    raise ExpressionError(f"{type_text!r} is no type that is read here (wanted arrays of scalars, vectors or matrices)")
 
 
 def _vector_layout(count: int, scalar: int) -> tuple[int, int]:
