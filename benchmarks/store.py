@@ -177,6 +177,41 @@ def singles(producers: int, count: int) -> Iterator[Row]:
     yield at_most("  p99", latencies[len(latencies) * 99 // 100] * 1000, "ms", 25)
 
 
+def beside_bulk(rounds: int) -> Iterator[Row]:
+    """Four senders of single events, alone and with one 5,000-event append beside them in each round."""
+    medians = []
+    for with_bulk in (False, True):
+        latencies: list[float] = []
+        with tempfile.TemporaryDirectory() as folder, EventStore.open(Settings(data=folder)) as store:
+            for number in range(rounds):
+                large_batch = small_events(10_000_000 + number * 5000, 5000)
+                bulk_append = store.append(large_batch) if with_bulk else None
+                senders = [
+                    threading.Thread(target=_send_singles, args=(store, 1 + (number * 4 + at) * 100, latencies))
+                    for at in range(4)
+                ]
+                for sender in senders:
+                    sender.start()
+                for sender in senders:
+                    sender.join()
+                if bulk_append is not None:
+                    bulk_append.result()
+        medians.append(statistics.median(latencies))
+    alone, beside = (median * 1000 for median in medians)
+    yield Row("single append p50 beside a 5,000-event append", beside, "ms", "alone", beside / alone, "<= 2x",
+              beside <= 2 * alone)  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder, EventStore.open(Settings(data=folder)) as store:
+        many = small_events(1, 100_000)
+        yield Row("one append of 100,000 events", 1 / rate(1, lambda: store.append(many).result()), "s")
+
+
+def _send_singles(store: EventStore, first: int, latencies: list[float]) -> None:
+    for one in small_events(first, 100):
+        began = time.perf_counter()
+        store.append([one]).result()
+        latencies.append(time.perf_counter() - began)
+
+
 def sizes(name: str, participants: int, recorders: int, steps: int) -> Iterator[Row]:
     """Bytes on disk per event beside the JSON received, everything included: rows, indexes, leaves, tiles."""
     with tempfile.TemporaryDirectory() as folder:
@@ -241,6 +276,7 @@ def main() -> int:
         *large(count),  # first, so that its memory is its own
         *bulk(20_000),
         *singles(64, 300),
+        *beside_bulk(20),
         *sizes("6 participants x 30 min, 7 pages", 6, 7, 900),
         *sizes("200 participants x 1 h, owner's page", 200, 1, 1800),
     ]
