@@ -5,6 +5,7 @@ deviates); 2 asked wrongly (unknown option, no such job, a set-up that cannot wo
 """
 
 import argparse
+import sys
 from importlib import import_module
 
 from service.cli.output import print_error
@@ -25,7 +26,8 @@ COMMANDS = {
 
 def main(words: list[str] | None = None) -> int:
     """Run one command. Returns its exit code; refusals are printed with their stable code, never as a traceback."""
-    arguments = _parser().parse_args(words)
+    words = sys.argv[1:] if words is None else words
+    arguments = _parser(words).parse_args(words)
     command = import_module(f"service.cli.{arguments.command}")
     try:
         return int(command.run(arguments))
@@ -36,10 +38,12 @@ def main(words: list[str] | None = None) -> int:
         return 130
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(words: list[str]) -> argparse.ArgumentParser:
+    """Every command by name; options only of those named. A command's module loads the rooms it needs: seconds."""
     parser = argparse.ArgumentParser(prog="retrace", description="The flight recorder of distributed neural training.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, summary in COMMANDS.items():
         subparser = commands.add_parser(name, help=summary, description=summary)
-        import_module(f"service.cli.{name}").configure(subparser)
+        if name in words:
+            import_module(f"service.cli.{name}").configure(subparser)
     return parser
