@@ -77,8 +77,8 @@ def _read_model(data: memoryview) -> Graph:
         if number == 7:
             graph = raw(value)
         elif number == 8:
-            domain, version = _read_opset(raw(value))
-            opset = version if domain in ("", "ai.onnx") else opset
+            domain, operator_set = _read_opset(raw(value))
+            opset = operator_set if domain in ("", "ai.onnx") else opset
         elif number == 25:
             raise MalformedModule("the ONNX file has functions, which are not imported; export it without them")
     if graph is None or opset == 0:
@@ -87,13 +87,13 @@ def _read_model(data: memoryview) -> Graph:
 
 
 def _read_opset(data: memoryview) -> tuple[str, int]:
-    domain, version = "", 0
+    domain, operator_set = "", 0
     for number, _, value in fields(data):
         if number == 1:
             domain = text(value)
         elif number == 2:
-            version = signed(value)
-    return domain, version
+            operator_set = signed(value)
+    return domain, operator_set
 
 
 def _read_graph(data: memoryview, opset: int) -> Graph:
