@@ -2,8 +2,6 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterable
-from typing import Any
 
 import msgspec
 
@@ -16,7 +14,7 @@ LOOK_EVERY_S = 0.1
 
 
 class ReplaysFound(msgspec.Struct, frozen=True):
-    """All verdicts together. `verdicts` counts them by name."""
+    """All verdicts together, as the record has them (docs/replay.md)."""
 
     replays: list[Answer]
 
@@ -27,36 +25,58 @@ class ReplaysFound(msgspec.Struct, frozen=True):
 
     @property
     def engine(self) -> str | None:
-        """The engine that ran them; None when nothing ran."""
-        return _only(replay["result"].get("engine") for replay in self.replays)
+        """The engine that ran them, or all that did; None when none did."""
+        return _joined([replay["result"]["engine"] for replay in self.replays])
 
     @property
-    def adapter(self) -> Any:
-        """The adapter's name; None when no GPU was used."""
-        return _only((replay["result"].get("adapter") or {}).get("name") for replay in self.replays)
+    def adapter(self) -> str | None:
+        """The adapter that they ran on; None when no GPU was used."""
+        adapters = [replay["result"]["adapter"] for replay in self.replays]
+        return _joined([adapter["name"] for adapter in adapters if adapter is not None])
 
     def sentences(self) -> list[str]:
-        """What to say about them."""
-        return [f"Replays: {self.verdicts} on {self.engine}, adapter {self.adapter}"]
+        """What came out: verdicts, engine and why it was chosen, labels, largest difference."""
+        counts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(self.verdicts.items()))
+        where = f"engine {self.engine}, " + (f"adapter {self.adapter}" if self.adapter else "no GPU adapter")
+        said = [f"Replays on the validation images: {counts} ({where})"]
+        said += sorted({f"  {reason}" for r in self.replays if (reason := r["result"]["engine_reason"])})
+        compared = [r for r in self.replays if r["result"]["labels"] is not None]
+        if compared:
+            equal, of = (sum(r["result"]["labels"][key] for r in compared) for key in ("equal", "of"))
+            worst = max(compared, key=lambda r: float(r["result"]["max_abs_error"]))
+            difference = worst["result"]["max_abs_error"]
+            said.append(f"  same label as the float64 reference: {equal} of {of}")
+            said.append(f"  largest logit difference {difference:.3g}, in round {worst['round']} of {worst['stream']}")
+        return said
 
     def shortcomings(self, checkpoints: int) -> list[str]:
-        """Why the replays are not as they must be: one sentence for each checkpoint that did not reproduce."""
-        wrong = [replay for replay in self.replays if replay["verdict"] != "reproduced"]
+        """Why the replays are not as they must be: a sentence for each checkpoint that did not reproduce."""
         reasons = [
-            f"replay of {r['checkpoint_sha256']} (round {r['round']}): {r['verdict']}: {r['result']}" for r in wrong
+            f"{replay['stream']} round {replay['round']}: {replay['verdict']}: {replay['result']['reason']}"
+            for replay in self.replays
+            if replay["verdict"] != "reproduced"
         ]
+        for replay in self.replays:
+            labels = replay["result"]["labels"]
+            if labels is not None and labels["equal"] != labels["of"]:
+                reasons.append(
+                    f"{replay['stream']} round {replay['round']}: {labels['equal']} of {labels['of']} labels"
+                )
         if len(self.replays) != checkpoints:
             reasons.append(f"{len(self.replays)} of {checkpoints} checkpoints were replayed")
         return reasons
 
 
 def replay_all(rest: Rest, jobs: list[JobFound]) -> ReplaysFound:
-    """Ask for a replay of every checkpoint, wait for the verdicts, and return them all."""
-    asked = [
+    """Ask for a replay of every checkpoint, wait for the verdicts, and return them all.
+
+    Raises Unavailable when they take too long.
+    """
+    asked = {
         rest.post(f"/v1/checkpoints/{checkpoint['sha256']}/replays", {})["id"]
         for job in jobs
         for checkpoint in job.checkpoints
-    ]
+    }
     give_up_s = time.monotonic() + JUDGED_WITHIN_S
     while time.monotonic() < give_up_s:
         found = [replay for job in jobs for replay in rest.rows(f"/v1/jobs/{job.id}/replays", "replays")]
@@ -67,7 +87,6 @@ def replay_all(rest: Rest, jobs: list[JobFound]) -> ReplaysFound:
     raise Unavailable(f"{len(asked)} replays were not judged within {JUDGED_WITHIN_S} s", retry_after_s=0)
 
 
-def _only(values: Iterable[Any]) -> Any:
-    """The one value that all have; several are joined; None when there is none."""
-    different = sorted({str(value) for value in values if value is not None})
-    return ", ".join(different) or None
+def _joined(names: list[str | None]) -> str | None:
+    """The different names in a row; None when there is none."""
+    return ", ".join(sorted({name for name in names if name is not None})) or None
