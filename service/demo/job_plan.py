@@ -23,7 +23,7 @@ class JobPlan(msgspec.Struct, frozen=True, kw_only=True):
     rounds: int = 12
     training: LocalTraining = LocalTraining()
     format_one_rounds: int = 0
-    snapshot_interval_ms: int = 200
+    snapshot_interval_ms: int = 250
     stale_after_ms: int = 1000
 
     @property
