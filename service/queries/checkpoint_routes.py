@@ -13,7 +13,7 @@ from service.projections.checkpoint_history import Checkpoint, checkpoint_facts
 from service.projections.projection import JobAsOf
 from service.queries.history import JobSeen
 from service.queries.parameters import one_of
-from service.queries.responses import Asked, Looked, answer, answer_list
+from service.queries.responses import ANSWERS, Asked, Looked, answer, answer_list
 
 LATEST = {
     "latest": (history.latest, "no_checkpoint"),
@@ -23,7 +23,7 @@ LATEST = {
 """Each way of being the latest, and the code of why there is none."""
 
 
-@get("/v1/jobs/{job:str}/checkpoints", sync_to_thread=True)
+@get("/v1/jobs/{job:str}/checkpoints", sync_to_thread=True, responses=ANSWERS)
 def list_checkpoints(
     request: Asked, job: FromPath[str], looking: Looked, site: FromQuery[str | None] = None
 ) -> Response[bytes]:  # fmt: skip
@@ -34,7 +34,7 @@ def list_checkpoints(
     return answer_list(request, "checkpoints", rows, looking.moment)
 
 
-@get("/v1/jobs/{job:str}/checkpoints/best", sync_to_thread=True)
+@get("/v1/jobs/{job:str}/checkpoints/best", sync_to_thread=True, responses=ANSWERS)
 def show_best_checkpoint(
     *, request: Asked, job: FromPath[str], looking: Looked, metric: FromQuery[str], site: FromQuery[str | None] = None,
     split: FromQuery[str] = "validation", direction: FromQuery[str | None] = None,
@@ -71,7 +71,7 @@ def _direction(connection: sqlite3.Connection, seen: JobSeen, metric: str) -> st
     )  # fmt: skip
 
 
-@get("/v1/jobs/{job:str}/checkpoints/{which:str}", sync_to_thread=True)
+@get("/v1/jobs/{job:str}/checkpoints/{which:str}", sync_to_thread=True, responses=ANSWERS)
 def show_checkpoint(
     request: Asked, job: FromPath[str], which: FromPath[str], looking: Looked, site: FromQuery[str | None] = None
 ) -> Response[bytes]:  # fmt: skip
@@ -101,7 +101,7 @@ def _of_round(found: list[Checkpoint], which: str, job: str) -> list[Checkpoint]
     return of_round
 
 
-@get("/v1/checkpoints/{sha256:str}", sync_to_thread=True)
+@get("/v1/checkpoints/{sha256:str}", sync_to_thread=True, responses=ANSWERS)
 def show_checkpoint_by_digest(request: Asked, sha256: FromPath[str], looking: Looked) -> Response[bytes]:
     """One checkpoint by its digest: in every job that knows it, with its replays."""
     check_sha256(sha256)

@@ -12,13 +12,13 @@ from service.errors import EventNotFound, NotFound
 from service.projections import documents
 from service.queries.history import Looking, next_page
 from service.queries.parameters import Limit
-from service.queries.responses import Asked, Looked, answer, answer_list
+from service.queries.responses import ANSWERS, Asked, Looked, answer, answer_list
 
 SCAN_EVENTS = 1000
 """Events read at a time while looking for those of one type or site."""
 
 
-@get("/v1/jobs/{job:str}/events", sync_to_thread=True)
+@get("/v1/jobs/{job:str}/events", sync_to_thread=True, responses=ANSWERS)
 def list_events(
     *, request: Asked, job: FromPath[str], looking: Looked, site: FromQuery[str | None] = None,
     type: FromQuery[str | None] = None, limit: Limit = 100,  # noqa: A002 - the name of the field in an event
@@ -50,7 +50,7 @@ def _fits(stored: StoredEvent, site: str | None, kind: str | None) -> bool:
     return is_of_site and kind in (None, event.type)
 
 
-@get("/v1/documents/{kind:str}", sync_to_thread=True)
+@get("/v1/documents/{kind:str}", sync_to_thread=True, responses=ANSWERS)
 def list_documents(
     request: Asked, kind: FromPath[str], looking: Looked, site: FromQuery[str | None] = None, limit: Limit = 100
 ) -> Response[bytes]:  # fmt: skip
@@ -65,7 +65,7 @@ def list_documents(
     return answer_list(request, "documents", rows, looking.moment, next_page(looking, rows, limit))
 
 
-@get("/v1/events/{position:int}", sync_to_thread=True)
+@get("/v1/events/{position:int}", sync_to_thread=True, responses=ANSWERS)
 def show_event(request: Asked, position: FromPath[int], looking: Looked) -> Response[bytes]:
     """One event: its envelope, and its payload as received (null once erased)."""
     if not 1 <= position <= looking.moment.position:

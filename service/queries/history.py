@@ -76,9 +76,13 @@ def look(
 ) -> Looking:  # fmt: skip
     """A look as of what was asked for; a cursor brings the moment of the list that it continues.
 
-    Raises UnknownParameter for an `as_of` that is neither time nor position, Unavailable when the views do not reach
-    `wait_for` in time.
+    Raises UnknownParameter for an `as_of` that is neither time nor position and for positions that are not recorded,
+    Unavailable when the views do not reach `wait_for` in time.
     """
+    if wait_for is not None and wait_for > store.head():
+        raise UnknownParameter(
+            f"wait_for: got position {wait_for}, the newest is {store.head()}", parameter="wait_for"
+        )  # fmt: skip
     if wait_for is not None and views.wait_for(wait_for, WAIT_S) < wait_for:
         raise Unavailable(
             f"the views stand at {views.position()} and did not reach {wait_for} within {WAIT_S:g} s; ask again",

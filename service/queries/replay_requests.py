@@ -15,8 +15,9 @@ from service.ingest.translate import ServiceRun
 from service.projections import checkpoint_history as history
 from service.projections import replays
 from service.projections.projection import JobAsOf
-from service.queries.responses import Asked, Looked, answer
+from service.queries.responses import ANSWERS, Asked, Looked, answer
 
+REPLAY_ANSWERS = {202: ANSWERS[200], **{code: ANSWERS[code] for code in (200, 404, 422, 503)}}
 APPEND_S = 30.0
 """How long an accepted request may wait for the store."""
 
@@ -28,7 +29,7 @@ class ReplayAsked(msgspec.Struct, forbid_unknown_fields=True):
     again: bool = False
 
 
-@post("/v1/checkpoints/{sha256:str}/replays", sync_to_thread=True, status_code=202)
+@post("/v1/checkpoints/{sha256:str}/replays", sync_to_thread=True, status_code=202, responses=REPLAY_ANSWERS)
 def ask_for_replay(
     request: Asked, sha256: FromPath[str], looking: Looked, run: NamedDependency[ServiceRun], body: RawBody
 ) -> Response[bytes]:  # fmt: skip

@@ -11,13 +11,42 @@ from typing import Any
 import msgspec
 from litestar import Request, Response
 from litestar.di import NamedDependency
+from litestar.openapi.datastructures import ResponseSpec
 
 from service.domain.facts import Fact, tag_number
 from service.domain.times import format_us
 from service.queries.history import Looking, Moment
 
 JSON = "application/json"
+PROBLEM_JSON = "application/problem+json"
 NDJSON = "application/x-ndjson"
+
+
+class Problem(msgspec.Struct):
+    """The body of every refusal (RFC 9457); more fields say what was got and what is wanted."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+
+
+def _problem(description: str) -> ResponseSpec:
+    return ResponseSpec(
+        Problem, description=description, media_type=PROBLEM_JSON, generate_examples=False
+    )
+
+
+ANSWERS: dict[int, ResponseSpec] = {
+    200: ResponseSpec(dict[str, Any], description="The answer", media_type=JSON, generate_examples=False),
+    304: ResponseSpec(None, description="Unchanged since `If-None-Match`", generate_examples=False),
+    404: _problem("What was named is not in the record"),
+    409: _problem("Two sites have this job: `site` decides"),
+    422: _problem("A parameter that is unknown or out of its range, or a question without an answer"),
+    503: _problem("The views did not reach `wait_for` in time"),
+}
+"""What a GET of a view may answer, for the machine-readable description."""
 
 _encode = msgspec.json.Encoder().encode
 Asked = Request[Any, Any, Any]

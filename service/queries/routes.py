@@ -32,7 +32,7 @@ from service.queries.event_routes import event_handlers
 from service.queries.history import JobSeen, Looking, look, next_page
 from service.queries.parameters import Limit, one_of
 from service.queries.replay_requests import ask_for_replay
-from service.queries.responses import Asked, Looked, answer, answer_list
+from service.queries.responses import ANSWERS, Asked, Looked, answer, answer_list
 from service.queries.timeline_routes import timeline_handlers
 from service.store import EventStore
 
@@ -50,7 +50,7 @@ def provide_looking(
     return look(store, views, clock, as_of=as_of, wait_for=wait_for, cursor=cursor)
 
 
-@get("/v1/jobs", sync_to_thread=True)
+@get("/v1/jobs", sync_to_thread=True, responses=ANSWERS)
 def list_jobs(
     request: Asked, looking: Looked, site: FromQuery[str | None] = None, limit: Limit = 100
 ) -> Response[bytes]:
@@ -93,7 +93,7 @@ def _heads(connection: sqlite3.Connection, looking: Looking, seen: JobSeen) -> d
     }
 
 
-@get("/v1/jobs/{job:str}", sync_to_thread=True)
+@get("/v1/jobs/{job:str}", sync_to_thread=True, responses=ANSWERS)
 def show_job(
     request: Asked, job: FromPath[str], looking: Looked, site: FromQuery[str | None] = None
 ) -> Response[bytes]:
@@ -107,7 +107,7 @@ def show_job(
     return answer(request, body, looking.moment)
 
 
-@get("/v1/jobs/{job:str}/participants", sync_to_thread=True)
+@get("/v1/jobs/{job:str}/participants", sync_to_thread=True, responses=ANSWERS)
 def list_participants(
     request: Asked, job: FromPath[str], looking: Looked, site: FromQuery[str | None] = None,
     liveness: FromQuery[str | None] = None,
@@ -121,7 +121,7 @@ def list_participants(
     return answer_list(request, "participants", rows, looking.moment)
 
 
-@get("/v1/jobs/{job:str}/participants/{participant:str}", sync_to_thread=True)
+@get("/v1/jobs/{job:str}/participants/{participant:str}", sync_to_thread=True, responses=ANSWERS)
 def show_participant(
     request: Asked, job: FromPath[str], participant: FromPath[str], looking: Looked,
     site: FromQuery[str | None] = None,
@@ -149,7 +149,7 @@ def _participant(looking: Looking, seen: JobSeen, participant: str) -> dict[str,
     }
 
 
-@get("/v1/jobs/{job:str}/commands", sync_to_thread=True)
+@get("/v1/jobs/{job:str}/commands", sync_to_thread=True, responses=ANSWERS)
 def list_commands(
     *, request: Asked, job: FromPath[str], looking: Looked, site: FromQuery[str | None] = None,
     outcome: FromQuery[str | None] = None, limit: Limit = 100,
@@ -162,7 +162,7 @@ def list_commands(
     return answer_list(request, "commands", rows, looking.moment, next_page(looking, rows, limit))
 
 
-@get("/v1/jobs/{job:str}/metrics", sync_to_thread=True)
+@get("/v1/jobs/{job:str}/metrics", sync_to_thread=True, responses=ANSWERS)
 def list_metrics(
     *, request: Asked, job: FromPath[str], looking: Looked, site: FromQuery[str | None] = None,
     names: FromQuery[str | None] = None, split: FromQuery[str | None] = None, by: FromQuery[str] = "round",
@@ -183,7 +183,7 @@ def list_metrics(
     return answer_list(request, "metrics", rows, looking.moment, series=[told._asdict() for told in series])
 
 
-@get("/v1/jobs/{job:str}/recorders", sync_to_thread=True)
+@get("/v1/jobs/{job:str}/recorders", sync_to_thread=True, responses=ANSWERS)
 def list_recorders(
     request: Asked, job: FromPath[str], looking: Looked, site: FromQuery[str | None] = None
 ) -> Response[bytes]:  # fmt: skip
@@ -194,7 +194,7 @@ def list_recorders(
     return answer_list(request, "recorders", rows, looking.moment)
 
 
-@get("/v1/jobs/{job:str}/replays", sync_to_thread=True)
+@get("/v1/jobs/{job:str}/replays", sync_to_thread=True, responses=ANSWERS)
 def list_replays(
     request: Asked, job: FromPath[str], looking: Looked, site: FromQuery[str | None] = None, limit: Limit = 100
 ) -> Response[bytes]:  # fmt: skip
@@ -205,7 +205,7 @@ def list_replays(
     return answer_list(request, "replays", rows, looking.moment, next_page(looking, rows, limit))
 
 
-@get("/v1/replays/{replay:str}", sync_to_thread=True)
+@get("/v1/replays/{replay:str}", sync_to_thread=True, responses=ANSWERS)
 def show_replay(request: Asked, replay: FromPath[str], looking: Looked) -> Response[bytes]:
     """One replay: what was asked, and what came out."""
     with looking.views.reading() as connection:
@@ -220,6 +220,7 @@ query_router = Router(
         list_replays, show_replay, *checkpoint_handlers, *event_handlers, *timeline_handlers, ask_for_replay,
     ],
     dependencies={"looking": Provide(provide_looking, sync_to_thread=True)},
+
     tags=["views"],
 )  # fmt: skip
 """Needs the dependencies `store`, `views`, `clock` and `run` by name, and the guard of `parameters` on the app."""

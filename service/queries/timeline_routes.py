@@ -12,12 +12,12 @@ from service.projections.flags import flag_facts, flags_as_of
 from service.projections.timeline import Interval, interval_facts, intervals_as_of, unknown_facts, unknown_intervals
 from service.queries.history import JobSeen, Looking
 from service.queries.parameters import one_of
-from service.queries.responses import Asked, Looked, answer, answer_list
+from service.queries.responses import ANSWERS, Asked, Looked, answer, answer_list
 
 SUBJECTS = ("status", "stage", "backend", "assignment", "liveness", "phase", "round")
 
 
-@get("/v1/jobs/{job:str}/timeline", sync_to_thread=True)
+@get("/v1/jobs/{job:str}/timeline", sync_to_thread=True, responses=ANSWERS)
 def show_job_timeline(
     request: Asked, job: FromPath[str], looking: Looked, site: FromQuery[str | None] = None,
     subject: FromQuery[str | None] = None,
@@ -29,7 +29,7 @@ def show_job_timeline(
     return answer(request, body, looking.moment)
 
 
-@get("/v1/jobs/{job:str}/participants/{participant:str}/timeline", sync_to_thread=True)
+@get("/v1/jobs/{job:str}/participants/{participant:str}/timeline", sync_to_thread=True, responses=ANSWERS)
 def show_participant_timeline(
     *, request: Asked, job: FromPath[str], participant: FromPath[str], looking: Looked,
     site: FromQuery[str | None] = None, subject: FromQuery[str | None] = None,
@@ -63,7 +63,7 @@ def _line(connection: sqlite3.Connection, looking: Looking, seen: JobSeen) -> li
     return intervals_as_of(connection, seen.key, fold.timeline, fold.participants, (now_us, limit_us))
 
 
-@get("/v1/jobs/{job:str}/diagnostics", sync_to_thread=True)
+@get("/v1/jobs/{job:str}/diagnostics", sync_to_thread=True, responses=ANSWERS)
 def list_diagnostics(
     *, request: Asked, job: FromPath[str], looking: Looked, site: FromQuery[str | None] = None,
     flag: FromQuery[str | None] = None, participant: FromQuery[str | None] = None,
