@@ -19,6 +19,7 @@ COMMANDS = {
     "ask": "answer one of the shipped questions about the history",
     "replay": "run archived checkpoints again and say whether they give what was recorded",
     "verify": "derive log, digests and artifacts again and say what does not fit",
+    "module": "check or pack a module package, or make one from an ONNX graph",
     "rebuild": "fold the views and the lake anew from the stored events",
 }
 """Name and summary of each command; its code is `service.cli.<name>`."""
