@@ -81,7 +81,8 @@ def _moved(
     flags: dict[str, OpenFlag], checked: list[Checked], observed: Observed
 ) -> tuple[dict[str, OpenFlag], list[OpenFlag]]:  # fmt: skip
     """Open what holds and was not open, close what was open and does not hold."""
-    after, closed = flags, list[OpenFlag]()
+    after = flags
+    closed: list[OpenFlag] = []
     for name, participant, subject, finding in checked:
         if finding is None and not after:
             continue

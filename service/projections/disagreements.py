@@ -30,7 +30,7 @@ def follow(suspects: dict[str, Suspect], step: Step) -> tuple[dict[str, Suspect]
     if len(step.job.pages) == 1:
         return suspects, []
     recorder, now_us = step.observed.event.source.recorder, step.observed.recorded_at_us
-    kept, checked = dict(suspects), list[Checked]()
+    kept, checked = dict(suspects), []
     for participant, field, told in _compared(step):
         key = f"{recorder}\n{participant}\n{field}"
         if told is None:

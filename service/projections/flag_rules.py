@@ -34,7 +34,7 @@ class Checked(NamedTuple):
 
 def has_news(step: Step) -> bool:
     """Whether this snapshot can change what any rule here finds."""
-    return step.is_job_new or bool(step.told) or _clock_skew(step) is not None
+    return step.is_job_new or bool(step.told) or abs(_ahead_us(step)) > step.thresholds.clock_skew_us
 
 
 def state_findings(step: Step) -> Iterator[Checked]:
@@ -108,10 +108,14 @@ def _workers_contradiction(execution: Execution, local_workers: float | None) ->
 
 def _clock_skew(step: Step) -> dict[str, Any] | None:
     """The page's clock and ours differ by more than the limit: its times are not ours, liveness is not touched."""
-    ahead_us = step.observed.event.observed_at_us - step.observed.recorded_at_us
+    ahead_us = _ahead_us(step)
     if abs(ahead_us) <= step.thresholds.clock_skew_us:
         return None
     return {"ahead_s": as_seconds(ahead_us)}
+
+
+def _ahead_us(step: Step) -> int:
+    return step.observed.event.observed_at_us - step.observed.recorded_at_us
 
 
 def _gpu_lost(new: Execution, old: Execution) -> dict[str, Any]:

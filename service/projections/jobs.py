@@ -97,8 +97,12 @@ def own_page(view: JobView, participant: str) -> Page | None:
 
 def stale_limit_us(view: JobView, default_us: int) -> int:
     """After how long without fresh evidence a participant of this job is stale."""
-    page = page_that_counts(view)
-    return (lens.stale_after_us(page.job) if page else None) or default_us
+    return limit_of(page_that_counts(view), default_us)
+
+
+def limit_of(counts: Page | None, default_us: int) -> int:
+    """The limit for liveness that the page that counts reports, else the default."""
+    return (lens.stale_after_us(counts.job) if counts else None) or default_us
 
 
 def job_facts(view: JobView) -> dict[str, Any]:

@@ -101,6 +101,8 @@ def _sighted(before: Seen, said: Said, is_own: bool, counts_for_status: bool) ->
 
 def _bounded(listings: dict[str, Listing], recorder: str, listing: Listing) -> dict[str, Listing]:
     """The listings with this one as the newest; beyond LISTINGS_MAX the page whose listing changed longest ago goes."""
+    if len(listings) == 1 and recorder in listings:
+        return {recorder: listing}
     kept = dict(listings)
     kept.pop(recorder, None)
     if len(kept) >= LISTINGS_MAX:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from service.domain import lens
 from service.domain.lens import Execution
-from service.projections.jobs import JobView, Page, page_that_counts, stale_limit_us
+from service.projections.jobs import JobView, Page, limit_of, page_that_counts
 from service.projections.participants import ParticipantsView, Said, Seen, said_that_counts
 from service.projections.projection import Observed
 from service.projections.thresholds import Thresholds
@@ -52,10 +52,11 @@ def step_of(
     """The step from the views before to those after `observed`; nothing of it is stored."""
     recorder = observed.event.source.recorder
     page, page_before = jobs[1].pages[recorder], jobs[0].pages.get(recorder)
-    limit_us = stale_limit_us(jobs[1], thresholds.stale_after_us)
+    counts = page_that_counts(jobs[1])
+    limit_us = limit_of(counts, thresholds.stale_after_us)
     listed = [(name, people[1].seen[name]) for name in observed.snapshot.participants if name in people[1].seen]
     return Step(
-        observed, page, page_before, page_that_counts(jobs[1]),
+        observed, page, page_before, counts,
         page_before is None or page.job is not page_before.job,
         jobs[1], people[0], people[1], listed, _told(listed, people[0], observed.position, limit_us),
         limit_us, thresholds,

@@ -62,7 +62,9 @@ class Interval(NamedTuple):
 
 def fold(view: TimelineView, step: Step) -> tuple[TimelineView, list[Change]]:
     """The open intervals after one `state.reported`, and rows of those it closed."""
-    observed, closed, moved = step.observed, list[Interval](), dict[str, dict[str, Held]]()
+    observed = step.observed
+    closed: list[Interval] = []
+    moved: dict[str, dict[str, Held]] = {}
     if step.counts is step.page and (step.is_job_new or len(step.job.pages) > 1):
         moved[JOB] = _follow(view.held.get(JOB, {}), JOB, lens.job_track(step.page.job), observed, closed)
     for participant, said, *_ in step.told:
@@ -104,22 +106,21 @@ def _follow_liveness(
     before: dict[str, Held], participant: str, seen: Seen, step: Step, closed: list[Interval]
 ) -> dict[str, Held]:  # fmt: skip
     """Liveness told by this event: that someone was stale until now, is gone, or is back."""
-    observed, held = step.observed, before.get(LIVENESS)
+    observed, held, was = step.observed, before.get(LIVENESS), step.people_before.seen.get(participant)
     value = "gone" if is_gone(seen) else "fresh"
-    now = Held(value, observed.position, observed.recorded_at_us)
-    was = step.people_before.seen.get(participant)
+    now_us = observed.recorded_at_us
     if held is None or was is None:
-        return {**before, LIVENESS: now}
+        return {**before, LIVENESS: Held(value, observed.position, now_us)}
     stale_us = was.evidence_us + step.limit_us
     is_told = value != held.value or seen.evidence_position == observed.position
-    if held.value == "fresh" and is_told and now.since_us >= stale_us:
+    if held.value == "fresh" and is_told and now_us >= stale_us:
         closed.append(_closed(participant, LIVENESS, held, observed, stale_us))
         closed.append(_closed(participant, LIVENESS, Held("stale", was.evidence_position, stale_us), observed))
     elif value != held.value:
         closed.append(_closed(participant, LIVENESS, held, observed))
     else:
         return before
-    return {**before, LIVENESS: now}
+    return {**before, LIVENESS: Held(value, observed.position, now_us)}
 
 
 def intervals_as_of(
