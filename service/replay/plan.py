@@ -120,20 +120,17 @@ def choose_engine(asked: str, material: Material, gpu_reason: str | None) -> Cho
     `auto` takes the GPU when there is one and the package has its archive, then the reference, then WebAssembly.
     Raises ReplayEnded (cannot-run) when what was asked for, or every engine, is impossible.
     """
-    reasons = {
+    reasons: dict[EngineName, str | None] = {
         "gpu": gpu_reason or _why_no_archive(material),
         "reference": None if material.module.reference else "module.json has no `reference` list",
         "wasm": _why_no_wasm(material),
     }
-    wanted = "reference" if asked == "cpu" else asked
-    if wanted != "auto":
-        reason = reasons[wanted]
-        if reason is not None:
-            raise cannot_run(f"no_{wanted}", f"the {wanted} engine cannot run: {reason}")
-        return Choice(wanted, None)
-    for engine in ("gpu", "reference", "wasm"):
-        if reasons[engine] is None:
-            return Choice(engine, reasons["gpu"])  # type: ignore[arg-type]
+    for engine, reason in reasons.items():
+        is_asked = asked == engine or (asked == "cpu" and engine == "reference")
+        if is_asked and reason is not None:
+            raise cannot_run(f"no_{engine}", f"the {engine} engine cannot run: {reason}")
+        if is_asked or (asked == "auto" and reason is None):
+            return Choice(engine, reasons["gpu"] if asked == "auto" else None)
     raise cannot_run("no_engine", "no engine can run: " + "; ".join(f"{name}: {why}" for name, why in reasons.items()))
 
 
