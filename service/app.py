@@ -31,12 +31,14 @@ from service.ingest.archiving import Archiving
 from service.ingest.routes import post_events
 from service.ingest.routes_artifacts import artifact_handlers
 from service.ingest.translate import ServiceRun
-from service.loops import Loop, feed_lake, follow_store, sign_heads
+from service.loops import Loop, feed_lake, follow_store, judge_replays, sign_heads
 from service.projections import Views
 from service.queries.live import HeadBroadcast, live
 from service.queries.parameters import refuse_unknown_parameters
 from service.queries.question_routes import question_handlers
 from service.queries.routes import query_router
+from service.replay import ReplayEngine
+from service.replaying import Desk
 from service.settings import Settings
 from service.store import EventStore
 
@@ -64,10 +66,12 @@ class Service:
         self.run = ServiceRun(clock, random_bytes)
         self.archiving = Archiving(self.archive, self.store, self.run)
         self.broadcast = HeadBroadcast(self.store)
+        self.replays = Desk(self.store, self.archive, self.views, self.run, ReplayEngine(settings))
         self.loops = [
             Loop("views", follow_store(self.store, self.views), clock),
             Loop("lake", feed_lake(self.store, self.lake), clock),
             Loop("tree-head", sign_heads(self.store, self.log, settings.tree_head_every_s), clock),
+            Loop("replays", judge_replays(self.store, self.replays), clock),
         ]
         self.health = Health(self.store, self.views, [loop.health for loop in self.loops], clock)
 
@@ -94,6 +98,7 @@ class Service:
         """Stop the loops, sign the last head, close. Doing it twice is harmless."""
         for loop in self.loops:
             loop.ask_to_stop()
+        self.replays.close()  # a replay that runs is given up, so that its loop can end; it is judged after a restart
         for loop in self.loops:
             loop.stop()
         try:

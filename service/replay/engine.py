@@ -28,6 +28,10 @@ _SIGXCPU = 24
 _Reply = Judged | LostDevice
 
 
+class EngineClosed(Unavailable):
+    """The engine was closed before or in the middle of the job: the service is about to end."""
+
+
 class ReplayEngine:
     """Judges replay jobs. May be used from any thread; jobs wait for each other."""
 
@@ -46,9 +50,9 @@ class ReplayEngine:
         self._is_closed = False
 
     @property
-    def is_closed(self) -> bool:
-        """Whether `close` was called."""
-        return self._is_closed
+    def part_bytes_max(self) -> int:
+        """How many bytes one artifact of a job may have: parent and child each hold it, and its tensors as numbers."""
+        return self._memory_bytes // 8
 
     def adapters(self) -> Hello:
         """What the child found: its adapter, or the reason why there is none. Starts the child when it must.
@@ -62,7 +66,7 @@ class ReplayEngine:
                 raise Unavailable(end.reason, retry_after_s=60) from None
 
     def judge(self, job: ReplayJob) -> Judgement:
-        """The judgement of a job, within the limits. Raises Unavailable when the engine was closed meanwhile."""
+        """The judgement of a job, within the limits. Raises EngineClosed."""
         return self.run(job).judgement
 
     def run(self, job: ReplayJob) -> Judged:
@@ -73,7 +77,7 @@ class ReplayEngine:
                 return self._exchange(job)
             except ReplayEnded as end:
                 if self._is_closed:
-                    raise Unavailable("the replay engine was closed; the replay waits", retry_after_s=5) from None
+                    raise EngineClosed("the replay engine was closed; the replay waits", retry_after_s=5) from None
                 return Judged(self._ended(job, end))
 
     def close(self) -> None:
