@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from service.errors import RetraceError
@@ -20,13 +21,24 @@ def print_json(value: Any) -> None:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """A table on stdout. None is shown as a dash: unavailable, not zero."""
+    """A table on stdout. None is shown as a dash: unavailable, not zero. Nothing is cut off: long cells fold."""
     table = Table(title=title or None, title_justify="left", header_style="bold")
     for column in columns:
-        table.add_column(column)
+        table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*("-" if cell is None else str(cell) for cell in row))
+        table.add_row(*(_cell(cell) for cell in row))
     answers.print(table)
+
+
+def _cell(value: object) -> str:
+    """One cell: numbers to six digits, tags by their name, text as it is and never as markup."""
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, dict) and "non_finite" in value:
+        return str(value["non_finite"])
+    return escape(str(value))
 
 
 def print_error(error: RetraceError, as_json: bool) -> None:
