@@ -16,6 +16,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -229,6 +230,47 @@ def sizes(name: str, participants: int, recorders: int, steps: int) -> Iterator[
     yield at_most(name, 100 * stored / raw_bytes, "%", 6)
 
 
+def beside_eventsourcing(producers: int) -> Iterator[Row]:
+    """The same work with Python's `eventsourcing` on SQLite, when it is installed (it is no dependency of ours)."""
+    if find_spec("eventsourcing") is None:
+        sys.stdout.write("skipped: eventsourcing is not installed (uv pip install eventsourcing==9.5.6)\n")
+        return
+    from benchmarks.eventsourcing_peer import Peer
+
+    with tempfile.TemporaryDirectory() as folder:
+        peer = Peer(f"{folder}/peer.sqlite")
+        theirs = {"singles": peer.singles(producers, 10), "batches": peer.batches(20, 100), "read": peer.read_all()}
+    with tempfile.TemporaryDirectory() as folder, EventStore.open(Settings(data=folder)) as store:
+        ours = {"singles": _durable_singles(store, producers, 100)}
+        batches = [small_events(1_000_000 + first, 100) for first in range(0, 20_000, 100)]
+        ours["batches"] = rate(20_000, lambda: [store.append(batch).result() for batch in batches])
+        ours["read"] = rate(store.head(), lambda: _stream_out(store))
+    for name, title, bar in (
+        ("singles", f"{producers} producers of durable single appends", 10.0),
+        ("batches", "batches of 100, one sender", 2.0),
+        ("read", "typed read", 2.0),
+    ):
+        yield at_least(title, ours[name], "events/s", beside="eventsourcing", other=theirs[name], ratio=bar)
+
+
+def _durable_singles(store: EventStore, producers: int, count: int) -> float:
+    parts = [small_events(1 + number * count, count) for number in range(producers)]
+
+    def produce(part: list[NewEvent]) -> None:
+        for one in part:
+            store.append([one]).result()
+
+    threads = [threading.Thread(target=produce, args=(part,)) for part in parts]
+
+    def work() -> None:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    return rate(producers * count, work)
+
+
 def large(count: int) -> Iterator[Row]:
     """A million events in and out: rate, memory, restart, reads."""
     settings = Settings(data=tempfile.mkdtemp())
@@ -277,6 +319,7 @@ def main() -> int:
         *bulk(20_000),
         *singles(64, 300),
         *beside_bulk(20),
+        *beside_eventsourcing(64),
         *sizes("6 participants x 30 min, 7 pages", 6, 7, 900),
         *sizes("200 participants x 1 h, owner's page", 200, 1, 1800),
     ]

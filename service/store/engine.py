@@ -66,7 +66,9 @@ class Database:
 
     def fetch(self, connection: sa.Connection, statement: str, parameters: Parameters = ()) -> list[Row]:
         """All rows of a query."""
-        return [tuple(row) for row in connection.exec_driver_sql(self.text(statement), tuple(parameters))]
+        rows: Any = connection.exec_driver_sql(self.text(statement), tuple(parameters)).fetchall()
+        found: list[Row] = rows  # SQLAlchemy's rows are tuples; copying them would cost as much as fetching them
+        return found
 
     def execute(self, connection: sa.Connection, statement: str, parameters: Parameters = ()) -> None:
         """Run a statement that gives no rows."""

@@ -1,4 +1,7 @@
-"""Interned names: streams, event types and sources as small numbers, given by the single writer in its transaction."""
+"""Interned names: streams, event types and sources as small numbers, given by the single writer in its transaction.
+
+One class for the writer (numbers by name, new ones added), one for readers (names by number).
+"""
 
 from collections.abc import Iterable
 
@@ -48,3 +51,20 @@ class InternedNames:
         added = {key: newest + number for number, key in enumerate(keys, 1)}
         database.insert(connection, self._table, [(number, *key) for key, number in added.items()])
         self._ids.update(added)
+
+
+class NamesById:
+    """The other direction, for readers: names by number. A stored name never changes, so what is read may stay."""
+
+    def __init__(self, table: sa.Table) -> None:
+        self._statement = f"SELECT {', '.join(column.name for column in table.columns)} FROM {table.name}"
+        self._names: dict[int, Row] = {}
+
+    def resolve(self, database: Database, connection: sa.Connection, ids: set[int]) -> dict[int, Row]:
+        """The name columns of every number that is stored; what is missing is missing. Safe from several threads."""
+        names = self._names if len(self._names) < _CACHE_MAX else {}
+        missing = sorted(ids - names.keys())
+        if missing:
+            rows = database.fetch_by(connection, self._statement, "id", missing)
+            names = self._names = names | {row[0]: row[1:] for row in rows}
+        return names

@@ -1,23 +1,26 @@
 """Reading the store: rows back to StoredEvents, places by moment, tiles. Never writes, blocks no writer.
 
-A patch is decoded against its keyframe, which is one more row at most.
+A patch is decoded against its keyframe, which is one more row at most. Names are remembered, because joining them to
+each row costs as much as reading it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import sqlalchemy as sa
 
 from service.domain.envelope import NewEvent, Source, StoredEvent
 from service.errors import Corrupt, EventNotFound
+from service.store import schema
 from service.store.codec import PATCH, REDACTED, KeyframeDecoder, decode_alone
 from service.store.engine import Database, Row
+from service.store.names import NamesById
 from service.store.requests import uuid_text
 
-_COLUMNS = """SELECT e.position, e.event_id, s.name, e.stream_position, t.name, o.recorder, o.site, e.seq,
- e.schema_version, e.observed_at_us, e.recorded_at_us, e.correlation_id, e.causation_id, e.data_sha256, e.data_size,
- e.salt, e.encoding, e.keyframe, e.payload
- FROM events e LEFT JOIN streams s ON s.id = e.stream_id LEFT JOIN event_types t ON t.id = e.type_id
- LEFT JOIN sources o ON o.id = e.source_id"""
+_COLUMNS = f"SELECT {', '.join(column.name for column in schema.events.columns)} FROM events"
+_STREAM, _TYPE, _SOURCE, _ENCODING, _KEYFRAME, _PAYLOAD = (
+    schema.events.columns.keys().index(name)
+    for name in ("stream_id", "type_id", "source_id", "encoding", "keyframe", "payload")
+)
 _PAYLOADS = "SELECT position, encoding, data_size, payload FROM events"
 
 
@@ -26,21 +29,24 @@ class Reader:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._streams = NamesById(schema.streams)
+        self._types = NamesById(schema.event_types)
+        self._sources = NamesById(schema.sources)
 
     def read(self, after: int, limit: int, up_to: int | None, stream: str | None) -> list[StoredEvent]:
         """Events with position in (after, up_to], ascending, at most `limit`; of one stream when given."""
         with self._database.reading() as connection:
             if stream is None:
-                where, parameters = "e.position > ?", [after]
+                where, parameters = "position > ?", [after]
             else:
                 place = self._place_in_stream(connection, stream, after)
                 if place is None:
                     return []
-                where, parameters = "e.stream_id = ? AND e.stream_position > ?", list(place)
+                where, parameters = "stream_id = ? AND stream_position > ?", list(place)
             if up_to is not None:
-                where += " AND e.position <= ?"
+                where += " AND position <= ?"
                 parameters.append(up_to)
-            order = "e.position" if stream is None else "e.stream_position"
+            order = "position" if stream is None else "stream_position"
             statement = f"{_COLUMNS} WHERE {where} ORDER BY {order} LIMIT ?"
             rows = self._database.fetch(connection, statement, [*parameters, limit])
             return self._events(connection, rows)
@@ -48,7 +54,7 @@ class Reader:
     def read_one(self, position: int) -> StoredEvent:
         """The event at a position. Raises EventNotFound."""
         with self._database.reading() as connection:
-            rows = self._database.fetch(connection, f"{_COLUMNS} WHERE e.position = ?", (position,))
+            rows = self._database.fetch(connection, f"{_COLUMNS} WHERE position = ?", (position,))
             if not rows:
                 raise EventNotFound(f"there is no event at position {position}", position=position)
             return self._events(connection, rows)[0]
@@ -56,7 +62,7 @@ class Reader:
     def find(self, event_id: bytes) -> StoredEvent | None:
         """The event with this id, if it is stored."""
         with self._database.reading() as connection:
-            rows = self._database.fetch(connection, f"{_COLUMNS} WHERE e.event_id = ?", (event_id,))
+            rows = self._database.fetch(connection, f"{_COLUMNS} WHERE event_id = ?", (event_id,))
             return self._events(connection, rows)[0] if rows else None
 
     def head(self) -> int:
@@ -110,48 +116,51 @@ class Reader:
 
         Decoders are not shared between calls: zstd contexts must not be used by two threads at once.
         """
-        wanted = sorted({row[-2] for row in rows if row[-3] == PATCH and row[-1] is not None})
+        wanted = sorted({row[_KEYFRAME] for row in rows if row[_ENCODING] == PATCH and row[_PAYLOAD] is not None})
         found = self._database.fetch_by(connection, _PAYLOADS, "position", wanted)
         decoders = {
             position: KeyframeDecoder(decode_alone(position, encoding, stored, size_bytes))
             for position, encoding, size_bytes, stored in found
             if stored is not None
         }
-        return [_event(row, decoders) for row in rows]
+        names = [
+            known.resolve(self._database, connection, {row[column] for row in rows})
+            for known, column in ((self._streams, _STREAM), (self._types, _TYPE), (self._sources, _SOURCE))
+        ]
+        return [_event(row, names, decoders) for row in rows]
 
 
-def _event(row: Row, decoders: Mapping[int, KeyframeDecoder]) -> StoredEvent:
-    try:
-        return _event_of_sound_row(row, decoders)
-    except (TypeError, AttributeError, ValueError) as error:
-        # SQLite keeps values of any type in any column, so a changed file can hold what we never wrote.
-        raise Corrupt(f"the row of event {row[0]} is damaged: {error}", position=row[0]) from None
-
-
-def _event_of_sound_row(row: Row, decoders: Mapping[int, KeyframeDecoder]) -> StoredEvent:
+def _event(
+    row: Row, names: Sequence[Mapping[int, Row]], decoders: Mapping[int, KeyframeDecoder]
+) -> StoredEvent:  # fmt: skip
     (
-        position, event_id, stream, stream_position, type_, recorder, site, seq, schema_version, observed_at_us,
+        position, event_id, stream_id, stream_position, type_id, source_id, seq, schema_version, observed_at_us,
         recorded_at_us, correlation_id, causation_id, data_sha256, data_size, salt, encoding, keyframe, stored,
     ) = row  # fmt: skip
-    is_erased = stored is None
-    if is_erased:
-        data = b""
-    elif encoding != PATCH:
-        data = decode_alone(position, encoding, stored, data_size)
-    elif keyframe in decoders:
-        data = decoders[keyframe].decode(position, stored, data_size)
-    else:
+    try:
+        if stored is None:
+            data = b""
+        elif encoding == PATCH:
+            data = decoders[keyframe].decode(position, stored, data_size)
+        else:
+            data = decode_alone(position, encoding, stored, data_size)
+        recorder, site = names[2][source_id]
+        event = NewEvent(
+            uuid_text(event_id), names[1][type_id][0], schema_version, names[0][stream_id][0], observed_at_us,
+            Source(recorder, seq, site), data, correlation_id, causation_id, salt,
+        )  # fmt: skip
+        return StoredEvent(
+            position, stream_position, recorded_at_us, data_sha256.hex(), data_size, event,
+            stored is None, encoding == REDACTED,
+        )  # fmt: skip
+    except KeyError as error:
         raise Corrupt(
-            f"the payload of event {position} leans on event {keyframe}, which is not there", position=position
-        )
-    event = NewEvent(
-        uuid_text(event_id), type_, schema_version, stream, observed_at_us, Source(recorder, seq, site), data,
-        correlation_id, causation_id, salt,
-    )  # fmt: skip
-    return StoredEvent(
-        position, stream_position, recorded_at_us, data_sha256.hex(), data_size, event,
-        is_erased=is_erased, is_redacted=encoding == REDACTED,
-    )  # fmt: skip
+            f"event {position} leans on number {error.args[0]} (a keyframe or a name), which is not there",
+            position=position,
+        ) from None
+    except (TypeError, AttributeError, ValueError) as error:
+        # SQLite keeps values of any type in any column, so a changed file can hold what we never wrote.
+        raise Corrupt(f"the row of event {position} is damaged: {error}", position=position) from None
 
 
 def _last_where(count: int, holds: Callable[[int], bool]) -> int:

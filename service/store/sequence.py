@@ -141,6 +141,8 @@ class Sequencer:
 
     def catch_up(self, connection: sa.Connection) -> None:
         """See what is stored by now: at the start, after a rollback, and when another process had its turn."""
+        if self.position >= 0 and not self._database.is_shared:
+            return  # the folder is ours alone
         newest = self._database.fetch(connection, _NEWEST)
         position, recorded_at_us = newest[0] if newest else (0, 0)
         if position == self.position:
@@ -167,7 +169,10 @@ class Sequencer:
 
     def _find_known(self, connection: sa.Connection, requests: Sequence[AppendRequest]) -> dict[bytes, Placed]:
         ids = [item.event_id for request in requests for item in request.items]
-        rows = self._database.fetch_by(connection, _KNOWN, "e.event_id", ids)
+        known = self._database.fetch_by(connection, "SELECT event_id FROM events", "event_id", ids)
+        if not known:  # nearly always: then one look at the index was enough
+            return {}
+        rows = self._database.fetch_by(connection, _KNOWN, "e.event_id", [row[0] for row in known])
         return {row[0]: _placed(row) for row in rows}
 
     def _load_stream_heads(self, connection: sa.Connection, requests: Sequence[AppendRequest]) -> None:
