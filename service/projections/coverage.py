@@ -25,7 +25,7 @@ _STORE = """INSERT OR REPLACE INTO projection_progress (view, position, quaranti
  VALUES (?,?,(SELECT count(*) FROM quarantine WHERE view = ?),?,?)"""
 
 
-class Progress(msgspec.Struct, frozen=True):
+class Progress(msgspec.Struct, frozen=True, gc=False):
     """Folded up to `position`; `digest` covers every event up to there."""
 
     position: int = 0

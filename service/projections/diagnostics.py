@@ -22,7 +22,7 @@ _CLOSED = """INSERT INTO flags (stream, site, name, participant, subject, opened
  closed_us, evidence, detail) VALUES (?,?,?,?,?,?,?,?,?,?,?)"""
 
 
-class OpenFlag(msgspec.Struct, frozen=True, array_like=True):
+class OpenFlag(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A flag that holds since an event. `evidence` are the positions that show it."""
 
     name: str
@@ -34,7 +34,7 @@ class OpenFlag(msgspec.Struct, frozen=True, array_like=True):
     detail: dict[str, Any]
 
 
-class DiagnosticsView(msgspec.Struct, frozen=True, array_like=True):
+class DiagnosticsView(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Open flags by key, and what the rules remember."""
 
     flags: dict[str, OpenFlag] = {}

@@ -18,7 +18,7 @@ from service.projections.step import Step
 Differences = dict[str, Any]
 
 
-class Suspect(msgspec.Struct, frozen=True, array_like=True):
+class Suspect(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A difference since an event, not yet old enough to count."""
 
     position: int

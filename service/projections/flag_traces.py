@@ -17,7 +17,7 @@ WRITERS_KEPT = 4
 THROTTLED_GAPS = 2
 
 
-class Writer(msgspec.Struct, frozen=True, array_like=True):
+class Writer(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A recorder that spoke as the own page of a participant, when it last did so."""
 
     recorder: str
@@ -25,7 +25,7 @@ class Writer(msgspec.Struct, frozen=True, array_like=True):
     heard_us: int
 
 
-class Trace(msgspec.Struct, frozen=True, array_like=True):
+class Trace(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What is remembered of one participant's own page: who spoke in turn, and the snapshots that ended a long gap."""
 
     writers: tuple[Writer, ...] = ()

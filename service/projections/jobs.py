@@ -20,20 +20,24 @@ NAME = "jobs"
 PAGES_MAX = 256
 
 
-class Page(msgspec.Struct, frozen=True, array_like=True):
-    """The latest word of one recorder's page. `job_position` is where the job section was last reported."""
+class Page(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The latest word of one recorder's page. `job_position` is where the job section was last reported.
+
+    `entries` is the length of its list of participants: more than the ids in it when one id is listed twice (F32).
+    """
 
     seq: int
     position: int
     recorded_at_us: int
     is_owner: bool
     own_participant: str | None
+    entries: int
     job: Word | None
     job_position: int | None
     said: Word
 
 
-class JobView(msgspec.Struct, frozen=True, array_like=True):
+class JobView(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What the pages of one job say, by recorder."""
 
     pages: dict[str, Page] = {}
@@ -61,6 +65,7 @@ def fold(view: JobView, observed: Observed) -> JobView:
         observed.recorded_at_us,
         snapshot.is_owner,
         snapshot.own_participant,
+        len(snapshot.entries),
         job,
         job_position if job is not None else None,
         snapshot.page,

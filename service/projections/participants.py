@@ -23,7 +23,7 @@ NAME = "participants"
 LISTINGS_MAX = 256
 
 
-class Said(msgspec.Struct, frozen=True, array_like=True):
+class Said(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What one page said of a participant, and the event that holds it."""
 
     recorder: str
@@ -32,14 +32,14 @@ class Said(msgspec.Struct, frozen=True, array_like=True):
     word: Word
 
 
-class Listing(msgspec.Struct, frozen=True, array_like=True):
+class Listing(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """How one page last listed a participant: report marker and status, to see whether either moves."""
 
     marker: lens.Marker
     status: str | None
 
 
-class Seen(msgspec.Struct, frozen=True, array_like=True):
+class Seen(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One participant. `moved_us` is when a page that is not its own last saw it report on."""
 
     first_position: int
@@ -53,7 +53,7 @@ class Seen(msgspec.Struct, frozen=True, array_like=True):
     listings: dict[str, Listing] = {}
 
 
-class ParticipantsView(msgspec.Struct, frozen=True, array_like=True):
+class ParticipantsView(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Everyone who was ever listed in the job."""
 
     seen: dict[str, Seen] = {}

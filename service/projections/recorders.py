@@ -40,7 +40,7 @@ Gap = tuple[int, int, int | None, int | None]
 """First and last missing `seq`, then position and time of the last event heard before the hole."""
 
 
-class RecorderRun(msgspec.Struct, frozen=True, array_like=True):
+class RecorderRun(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """How far a run was heard: its highest `seq`, the open gaps below it, and the streams it spoke in."""
 
     site: str

@@ -7,7 +7,7 @@ keeps integers of any size digit for digit. There are no migrations: another VIE
 import sqlite3
 from pathlib import Path
 
-VIEWS_FORMAT = 4
+VIEWS_FORMAT = 5
 """Raise it whenever a table or a fold changes: an older file is then thrown away and folded again."""
 
 TABLES = """

@@ -21,7 +21,7 @@ NO_SITE = ""
 """The site of a job of which only the service spoke: something was archived, and no page was heard yet."""
 
 
-class SiteFold(msgspec.Struct, frozen=True, array_like=True):
+class SiteFold(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Every state view of one job."""
 
     first_position: int
@@ -33,14 +33,14 @@ class SiteFold(msgspec.Struct, frozen=True, array_like=True):
     diagnostics: DiagnosticsView = DiagnosticsView()
 
 
-class StreamFold(msgspec.Struct, frozen=True, array_like=True):
+class StreamFold(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The jobs of one stream, by site. `position` is the last event folded."""
 
     position: int = 0
     sites: dict[str, SiteFold] = {}
 
 
-class Folded(msgspec.Struct, frozen=True):
+class Folded(msgspec.Struct, frozen=True, gc=False):
     """What folding one event gives: the stream's views after it, rows, and views that could not apply it."""
 
     fold: StreamFold

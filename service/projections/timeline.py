@@ -34,7 +34,7 @@ _UNKNOWN = """SELECT g.recorder, g.first_seq, g.last_seq, g.heard_position, g.he
  ORDER BY g.opened_position"""
 
 
-class Held(msgspec.Struct, frozen=True, array_like=True):
+class Held(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A value that holds since an event."""
 
     value: str | None
@@ -42,7 +42,7 @@ class Held(msgspec.Struct, frozen=True, array_like=True):
     since_us: int
 
 
-class TimelineView(msgspec.Struct, frozen=True, array_like=True):
+class TimelineView(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The open intervals: by participant (the job under its own key), then by subject."""
 
     held: dict[str, dict[str, Held]] = {}

@@ -87,8 +87,10 @@ def _heads(connection: sqlite3.Connection, looking: Looking, seen: JobSeen) -> d
         participants.liveness(one, looking.moment.moment_us, limit_us).state
         for one in seen.fold.participants.seen.values()
     ]
+    page = jobs.page_that_counts(seen.fold.job)
+    counts = {state: states.count(state) for state in ("fresh", "stale", "gone")}
     return {
-        "participants": {"total": len(states), **{state: states.count(state) for state in ("fresh", "stale", "gone")}},
+        "participants": {"total": len(states), **counts, "entries_listed": page.entries if page else None},
         "incomplete_since": quarantine.incomplete_since(connection, seen.key.stream, seen.key.up_to),
     }
 
