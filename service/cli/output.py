@@ -1,5 +1,6 @@
 """How commands print: tables for people, JSON for programs. Answers go to stdout, everything else to stderr."""
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +12,10 @@ from rich.table import Table
 
 from service.errors import RetraceError
 
-answers = Console(soft_wrap=True, highlight=False)
+WIDTH_WITHOUT_TERMINAL = 120
+"""Columns of a table that goes to a file or a pipe, unless COLUMNS says otherwise."""
+_is_free = not sys.stdout.isatty() and "COLUMNS" not in os.environ
+answers = Console(soft_wrap=True, highlight=False, width=WIDTH_WITHOUT_TERMINAL if _is_free else None)
 notices = Console(stderr=True, soft_wrap=True, highlight=False)
 
 
