@@ -1,5 +1,6 @@
 """How the demo tells what it found: a table on screen, and `demo-summary.json` for programs."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ SUMMARY_NAME = "demo-summary.json"
 SECONDS_MAX = 60.0
 ACCURACY_MIN = 0.85
 CHECKPOINTS_MIN = 36
+MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{6}Z", re.ASCII)
 
 
 class LogFound(msgspec.Struct, frozen=True):
@@ -99,13 +101,23 @@ def print_found(found: Found) -> None:
     _print_jobs(found)
     rows = [(i.job, i.round, i.kind, i.position, i.sentence) for i in found.incidents]
     print_table("Who failed and when, from the record", ("job", "round", "incident", "position", "what"), rows)
-    print_table(f"DuckDB, {found.question.name}: {found.question.words}", found.question.columns, found.question.rows)
+    cells = [[_short(value) for value in row] for row in found.question.rows]
+    print_table(f"DuckDB, {found.question.name}: {found.question.words}", found.question.columns, cells)
     for sentence in found.replays.sentences():
         answers.print(escape(sentence))
     verdict = "verified" if found.log.verified else "NOT verified"
     answers.print(f"Log: {verdict}, {found.log.size} leaves, root {found.log.root}")
     parts = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in found.parts.items())
     answers.print(f"Took {found.seconds:.1f} s: {parts}")
+
+
+def _short(value: Any) -> Any:
+    """A cell that fits: two decimals, and of a moment its time of day."""
+    if isinstance(value, float):
+        return f"{value:.2f}"
+    if isinstance(value, str) and MOMENT.fullmatch(value):
+        return value[11:23]
+    return value
 
 
 def _print_jobs(found: Found) -> None:
