@@ -20,13 +20,14 @@ NAME = "metrics"
 
 _VALUE = """INSERT OR IGNORE INTO metrics (stream, site, sha256, segment, round, split, name, said, value, tag, reason,
  is_late, recorder, position, recorded_us, observed_us) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"""
-_SERIES = """SELECT DISTINCT split, name FROM metrics WHERE stream = ? AND site = ? AND position <= ?
- ORDER BY split, name"""
-_POINTS = """SELECT rowid, segment, round, value, tag FROM metrics
- WHERE stream = ? AND site = ? AND split = ? AND name = ? AND position <= ?
+_SERIES = """SELECT split, name, count(*), count(tag), count(*) - count(tag) - count(value) FROM metrics
+ WHERE stream = ? AND site = ? AND position <= ? GROUP BY split, name ORDER BY split, name"""
+_POINTS = """SELECT rowid, value FROM metrics WHERE stream = ? AND site = ? AND split = ? AND name = ? AND position <= ?
  ORDER BY segment, round, observed_us, position"""
 _ROWS = """SELECT rowid, segment, round, split, name, value, tag, reason, is_late, recorder, position, recorded_us,
- observed_us, sha256 FROM metrics"""
+ observed_us, sha256, NOT EXISTS (SELECT 1 FROM metrics o WHERE o.stream = m.stream AND o.site = m.site
+ AND o.split = m.split AND o.name = m.name AND o.segment = m.segment AND o.round IS m.round
+ AND (o.observed_us, o.position) > (m.observed_us, m.position) AND o.position <= ?) FROM metrics m"""
 ROWS_AT_ONCE = 500
 
 
@@ -54,9 +55,9 @@ class Series(NamedTuple):
     split: str
     name: str
     points: int
-    shown: int
     non_finite: int
     unavailable: int
+    shown: int
 
 
 def series_as_of(
@@ -68,21 +69,14 @@ def series_as_of(
     every non-finite or unavailable one stay, exactly as reported; no value is averaged.
     """
     told, shown = list[Series](), list[dict[str, Any]]()
-    for found_split, name in connection.execute(_SERIES, job).fetchall():
+    for found_split, name, points, tags, unavailable in connection.execute(_SERIES, job).fetchall():
         if split not in (None, found_split) or (names and name not in names):
             continue
         rows = connection.execute(_POINTS, (job.stream, job.site, found_split, name, job.up_to)).fetchall()
-        values = [value for *_, value, _ in rows]
-        chosen = range(len(rows)) if max_points is None else thinned(values, max_points)
-        tags, unavailable = sum(tag is not None for *_, tag in rows), values.count(None)
-        told.append(Series(found_split, name, len(rows), len(chosen), tags, unavailable - tags))
-        shown += _observations(connection, {rows[i][0]: _is_current(rows, i) for i in chosen})
+        chosen = rows if max_points is None else [rows[i] for i in thinned([row[1] for row in rows], max_points)]
+        told.append(Series(found_split, name, points, tags, unavailable, len(chosen)))
+        shown += _observations(connection, [rowid for rowid, _ in chosen], job.up_to)
     return told, shown
-
-
-def _is_current(rows: list[tuple[Any, ...]], i: int) -> bool:
-    """Within one segment and round the current observation is the last in order."""
-    return i + 1 == len(rows) or rows[i][1:3] != rows[i + 1][1:3]
 
 
 def thinned(values: list[float | None], max_points: int) -> list[int]:
@@ -93,33 +87,34 @@ def thinned(values: list[float | None], max_points: int) -> list[int]:
     stretches = max(1, (max_points - 2) // 2)
     edges = [len(values) * i // stretches for i in range(stretches + 1)]
     for start, end in pairwise(edges):
-        finite = [(value, i) for i, value in enumerate(values[start:end], start) if value is not None]
+        stretch = values[start:end]
+        finite = [value for value in stretch if value is not None]
         if finite:
-            kept |= {min(finite)[1], max(finite)[1]}
+            kept |= {start + stretch.index(min(finite)), start + stretch.index(max(finite))}
     return sorted(kept)
 
 
-def _observations(connection: sqlite3.Connection, is_current: dict[int, bool]) -> list[dict[str, Any]]:
-    """The rows in the order of their rowids given, with whether each is the current one of its round."""
-    rows: dict[int, tuple[Any, ...]] = {}
-    rowids = list(is_current)
+def _observations(connection: sqlite3.Connection, rowids: list[int], up_to: int) -> list[dict[str, Any]]:
+    """The rows in the order of their rowids given, each with whether it is the current one of its round."""
+    rows: dict[int, dict[str, Any]] = {}
     for start in range(0, len(rowids), ROWS_AT_ONCE):
         some = rowids[start : start + ROWS_AT_ONCE]
         marks = ",".join("?" * len(some))
-        rows.update((row[0], row[1:]) for row in connection.execute(f"{_ROWS} WHERE rowid IN ({marks})", some))
-    return [_observation(rows[rowid], current) for rowid, current in is_current.items()]
+        for rowid, *told in connection.execute(f"{_ROWS} WHERE rowid IN ({marks})", (up_to, *some)):
+            rows[rowid] = _observation(told)
+    return [rows[rowid] for rowid in rowids]
 
 
-def _observation(row: tuple[Any, ...], is_current: bool) -> dict[str, Any]:
+def _observation(row: list[Any]) -> dict[str, Any]:
     (segment, round_number, split, name, value, tag, reason, is_late, recorder,
-     position, recorded_us, observed_us, sha256) = row  # fmt: skip
+     position, recorded_us, observed_us, sha256, is_current) = row  # fmt: skip
     return {
         "segment": segment,
         "round": round_number,
         "split": split,
         "name": name,
         "value": Fact({"non_finite": tag} if tag else value, reason, position),
-        "is_current": is_current,
+        "is_current": bool(is_current),
         "is_late": bool(is_late),
         "sha256": sha256 or None,
         "recorder": recorder,
