@@ -7,6 +7,7 @@ import msgspec
 
 from service.demo.lookback import Answer, JobFound
 from service.demo.rest import Rest
+from service.domain.identifiers import job_of_stream
 from service.errors import Unavailable
 
 JUDGED_WITHIN_S = 60
@@ -46,22 +47,20 @@ class ReplaysFound(msgspec.Struct, frozen=True):
             worst = max(compared, key=lambda r: float(r["result"]["max_abs_error"]))
             difference = worst["result"]["max_abs_error"]
             said.append(f"  same label as the float64 reference: {equal} of {of}")
-            said.append(f"  largest logit difference {difference:.3g}, in round {worst['round']} of {worst['stream']}")
+            said.append(f"  largest logit difference {difference:.3g}, in round {worst['round']} of {_job(worst)}")
         return said
 
     def shortcomings(self, checkpoints: int) -> list[str]:
         """Why the replays are not as they must be: a sentence for each checkpoint that did not reproduce."""
         reasons = [
-            f"{replay['stream']} round {replay['round']}: {replay['verdict']}: {replay['result']['reason']}"
+            f"{_job(replay)} round {replay['round']}: {replay['verdict']}: {replay['result']['reason']}"
             for replay in self.replays
             if replay["verdict"] != "reproduced"
         ]
         for replay in self.replays:
             labels = replay["result"]["labels"]
             if labels is not None and labels["equal"] != labels["of"]:
-                reasons.append(
-                    f"{replay['stream']} round {replay['round']}: {labels['equal']} of {labels['of']} labels"
-                )
+                reasons.append(f"{_job(replay)} round {replay['round']}: {labels['equal']} of {labels['of']} labels")
         if len(self.replays) != checkpoints:
             reasons.append(f"{len(self.replays)} of {checkpoints} checkpoints were replayed")
         return reasons
@@ -90,3 +89,8 @@ def replay_all(rest: Rest, jobs: list[JobFound]) -> ReplaysFound:
 def _joined(names: list[str | None]) -> str | None:
     """The different names in a row; None when there is none."""
     return ", ".join(sorted({name for name in names if name is not None})) or None
+
+
+def _job(replay: Answer) -> str:
+    """The job that a replay belongs to; its stream where there is none."""
+    return job_of_stream(replay["stream"]) or str(replay["stream"])
