@@ -28,16 +28,17 @@ DTYPES = {"f32": "<f4", "i32": "<i4", "u32": "<u4"}
 
 @cache
 def device() -> Any:
-    """A device; the test is skipped where there is no adapter, unless RETRACE_TESTS_NEED_ADAPTER is set."""
+    """A device; the test is skipped where there is no adapter, where RETRACE_REQUIRE_ADAPTER=1 makes it fail."""
     import wgpu
 
     try:
         adapter = wgpu.gpu.request_adapter_sync()
     except RuntimeError as error:
-        if os.environ.get("RETRACE_TESTS_NEED_ADAPTER"):
+        if os.environ.get("RETRACE_REQUIRE_ADAPTER") == "1":
             raise
         pytest.skip(f"no adapter: {error}")
     if adapter.info["backend_type"] not in ("Vulkan", "Metal", "D3D12"):
+        assert os.environ.get("RETRACE_REQUIRE_ADAPTER") != "1", adapter.info
         pytest.skip(f"only an adapter of backend {adapter.info['backend_type']}")
     return adapter.request_device_sync()
 
