@@ -21,6 +21,8 @@ from service.errors import InvalidField, StoreOverloaded, StoreUnavailable, TooL
 GROUP_REQUESTS_MAX = 512
 GROUP_EVENTS_MAX = 4096
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+_NAMES_BYTES_MAX = 2500
+"""An index entry on PostgreSQL ends at 2,704 bytes, and a leaf in an entry bundle at 65,535."""
 _INT64_MAX = 2**63 - 1
 _OBSERVED_MIN_US, _OBSERVED_MAX_US = -62_135_596_800_000_000, 253_402_300_799_999_999
 _ENVELOPE_BYTES = 512
@@ -90,11 +92,15 @@ def _check_text(event: NewEvent, at: int) -> None:
     text = f"{event.type}{event.stream}{source.recorder}{source.site}{event.correlation_id}{event.causation_id}"
     if "\x00" in text:
         raise InvalidField(f"[{at}]: the envelope contains the NUL character", path=f"[{at}]")
-    if not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            raise InvalidField(f"[{at}]: the envelope contains a lone surrogate", path=f"[{at}]") from None
+    try:
+        size_bytes = len(text) if text.isascii() else len(text.encode())
+    except UnicodeEncodeError:
+        raise InvalidField(f"[{at}]: the envelope contains a lone surrogate", path=f"[{at}]") from None
+    if size_bytes > _NAMES_BYTES_MAX:
+        raise InvalidField(
+            f"[{at}]: stream, type, source and ids have {size_bytes} bytes together, wanted at most {_NAMES_BYTES_MAX}",
+            path=f"[{at}]", limit=_NAMES_BYTES_MAX, got=size_bytes, unit="bytes",
+        )  # fmt: skip
 
 
 def uuid_text(event_id: bytes) -> str:
