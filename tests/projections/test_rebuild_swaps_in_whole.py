@@ -1,5 +1,6 @@
 """A rebuild gives what the live view has, row for row; readers are answered; a corrected fold clears poison."""
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -98,3 +99,37 @@ def test_standstill_while_events_wait_is_unwell_within_half_a_minute(tmp_path: P
         assert (report["is_well"], report["lag"], report["still_s"]) == (False, 1, 29)
         views.apply(tape.events)
         assert standing(views, store, now[0] + 29 * S)["is_well"]
+
+
+def test_readers_are_answered_through_writes_and_swaps(views: Views) -> None:
+    tape = busy_tape(11, 400)
+    store, ended, wrong = Store(tape), threading.Event(), list[str]()
+
+    def read() -> None:
+        while not ended.is_set():
+            with views.reading() as connection:
+                [positions] = connection.execute(
+                    "SELECT (SELECT max(position) FROM projection_progress), (SELECT max(position) FROM live_folds)"
+                )
+                if positions[0] != positions[1]:
+                    wrong.append(f"progress and folds are apart: {positions}")
+
+    readers = [threading.Thread(target=read) for _ in range(3)]
+    for reader in readers:
+        reader.start()
+    for start in range(0, 400, 20):
+        views.apply(store.read(start, 20))
+        if start % 100 == 0:
+            rebuild(views, Store(cut(tape, start + 20)), Settings(), lambda: START_US)
+    ended.set()
+    for reader in readers:
+        reader.join()
+    assert wrong == []
+    assert views.position() == 400
+
+
+def cut(tape: Tape, length: int) -> Tape:
+    """The first events of a tape."""
+    shorter = Tape()
+    shorter.events = tape.events[:length]
+    return shorter
