@@ -3,9 +3,11 @@
 Returns 0 when everything that must show was found in the record, 1 otherwise; either way it says what it found.
 """
 
+import signal
+import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import httpx
 import msgspec
@@ -63,6 +65,8 @@ def run_demo(settings: Settings, seed: int) -> int:
     Raises SetupError when the folder is somebody else's or digits are not installed, Unavailable when a process ends
     on its own.
     """
+    # As Ctrl-C does: leave through the contexts, so that no process of the demo stays behind, stopped or running.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     watch = Stopwatch()
     folder = fresh_folder(settings)
     with ServiceProcess(settings) as service:
@@ -86,13 +90,13 @@ def run_demo(settings: Settings, seed: int) -> int:
 
 def _train(service: ServiceProcess, seed: int, watch: Stopwatch) -> None:
     """Three jobs, one after the other, by six processes that stay the same."""
-    with watch.part("start"):
-        package = build_package()
-        training, validation = split(load_digits(), seed)
-        shards = dirichlet_shards(training, len(PARTICIPANTS), seed)
-        crew = Crew(shards, JOBS[0], seed, service.url)
-        service.wait_until_ready()
-    with crew:
+    with ExitStack() as until_the_end:
+        with watch.part("start"):
+            package = build_package()
+            training, validation = split(load_digits(), seed)
+            shards = dirichlet_shards(training, len(PARTICIPANTS), seed)
+            crew = until_the_end.enter_context(Crew(shards, JOBS[0], seed, service.url))
+            service.wait_until_ready()
         wires = Wires(crew.switchboard, crew.suspender, system_clock)
         around = Surroundings(PARTICIPANTS, wires, package, validation, seed)
         for plan in JOBS:
