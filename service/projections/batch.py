@@ -66,7 +66,8 @@ class Batch:
             self._fold_stream(observed, failures)
         if not stored.is_erased:
             self._fold_rows(observed, failures)
-        self._changes += [quarantine.store(failure, observed) for failure in failures]
+        if failures:
+            self._changes += [quarantine.store(failure, observed) for failure in failures]
 
     def _fold_recorder(self, observed: Observed, failures: list[Failure]) -> None:
         recorder = observed.event.source.recorder

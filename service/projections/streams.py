@@ -78,7 +78,8 @@ def _fold_state(
     step = step_of(observed, (before.job, job), (before.participants, people), thresholds)
     line = guarded(timeline.NAME, lambda: timeline.fold(before.timeline, step), failures)
     flags = guarded(diagnostics.NAME, lambda: diagnostics.fold(before.diagnostics, step), failures)
-    changes += [*(line[1] if line else ()), *(flags[1] if flags else ())]
+    for moved in (line, flags):
+        changes += moved[1] if moved else ()
     kept_line, kept_flags = line[0] if line else before.timeline, flags[0] if flags else before.diagnostics
     return SiteFold(
         before.first_position, before.last_position, before.last_recorded_at_us, job, people, kept_line, kept_flags

@@ -22,12 +22,12 @@ class Snapshot:
         """Whether this page is the job owner's."""
         return self.document.get("role") == OWNER
 
-    @once
+    @property
     def job(self) -> Word | None:
         """What the page says of its job; None while it has none."""
         return _object_or_none(self.document, "job", "$.job")
 
-    @once
+    @property
     def page(self) -> Word:
         """What the page says of itself: preferences, visibility, storage, transfer, invitations, own execution."""
         return {key: value for key, value in self.document.items() if key not in _SECTIONS}
@@ -50,7 +50,7 @@ class Snapshot:
                 return participant
         return None
 
-    @once
+    @property
     def checkpoints(self) -> list[Word]:
         """What the page says of each checkpoint, in its order."""
         return _list_of_objects(self.document, "checkpoints")
