@@ -81,3 +81,15 @@ def test_small_frame_cannot_blow_up_memory() -> None:
 def test_unknown_encoding_is_corrupt() -> None:
     with pytest.raises(Corrupt, match="unknown payload encoding 9"):
         decode_alone(1, 9, b"", 0)
+
+
+def test_many_chains_at_once_still_patch_and_come_back() -> None:
+    """More recorders than compressors are kept: each chain goes on leaning on its own keyframe."""
+    encoder = Encoder()
+    stored, sent = {}, {}
+    for position in range(1, 601):
+        data = state_document(position // 200, participants=1 + position % 200 % 7)
+        sent[position] = data
+        stored[position] = (encoder.encode(position % 200, position, data), len(data))
+    assert [encoding for (encoding, _, _), _ in stored.values()].count(PATCH) == 400
+    assert all(decode(stored, position) == data for position, data in sent.items())
