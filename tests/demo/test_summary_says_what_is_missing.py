@@ -45,12 +45,12 @@ def test_an_incident_that_was_not_found(kind: str) -> None:
 
 def test_a_checkpoint_that_deviates() -> None:
     replays = ReplaysFound([judged()] * 35 + [judged("deviates", reason="the outputs differ")])
-    assert shortcomings(found(replays=replays)) == ["job-a round 3: deviates: the outputs differ"]
+    assert shortcomings(found(replays=replays)) == ["a round 3: deviates: the outputs differ"]
 
 
 def test_a_label_that_differs() -> None:
     replays = ReplaysFound([judged()] * 35 + [judged(labels={"equal": 359, "of": 360})])
-    assert shortcomings(found(replays=replays)) == ["job-a round 3: 359 of 360 labels"]
+    assert shortcomings(found(replays=replays)) == ["a round 3: 359 of 360 labels"]
 
 
 def test_a_checkpoint_without_a_replay() -> None:
