@@ -44,11 +44,11 @@ def run(arguments: argparse.Namespace) -> int:
 def _judge(client: httpx.Client, arguments: argparse.Namespace) -> list[dict[str, Any]]:
     wanted = {"engine": arguments.engine, "again": arguments.again}
     asked = [
-        _sent(client, "POST", f"/v1/checkpoints/{sha256}/replays", json=wanted, params={"job": arguments.job})["id"]
+        _sent(client, "POST", f"/v1/checkpoints/{sha256}/replays", json=wanted)
         for sha256 in _checkpoints(client, arguments.job, arguments.round)
     ]
     with Progress(console=notices) as progress:
-        return [_wait(client, replay_id) for replay_id in progress.track(asked, description="judging")]
+        return [_wait(client, replay) for replay in progress.track(asked, description="judging")]
 
 
 def _checkpoints(client: httpx.Client, job: str, which: str) -> list[str]:
@@ -59,7 +59,7 @@ def _checkpoints(client: httpx.Client, job: str, which: str) -> list[str]:
         found = [_sent(client, "GET", f"/v1/jobs/{job}/checkpoints/{which}")["checkpoint"]]
     else:
         raise InvalidField(f"--round: got {which!r}, wanted a number, latest or all", path="round")
-    digests = [checkpoint["sha256"] for checkpoint in found if checkpoint["is_archived"]]
+    digests = [checkpoint["sha256"] for checkpoint in found if checkpoint and checkpoint["archived"]]
     if not digests:
         raise CheckpointNotFound(f"job {job} has no archived checkpoint for --round {which}")
     return digests
@@ -75,9 +75,10 @@ def _pages(client: httpx.Client, path: str, name: str) -> Any:
         cursor = {"cursor": page["next"]}
 
 
-def _wait(client: httpx.Client, replay_id: str) -> dict[str, Any]:
+def _wait(client: httpx.Client, asked: dict[str, Any]) -> dict[str, Any]:
     while True:
-        replay: dict[str, Any] = _sent(client, "GET", f"/v1/replays/{replay_id}")
+        known = {"wait_for": asked["requested_position"]}
+        replay: dict[str, Any] = _sent(client, "GET", f"/v1/replays/{asked['id']}", params=known)
         if replay["verdict"] is not None:
             return replay
         time.sleep(LOOK_EVERY_S)
