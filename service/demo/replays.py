@@ -1,5 +1,6 @@
 """Every checkpoint run again on the validation images: asked for, waited for and read over REST."""
 
+import math
 import time
 from collections import Counter
 
@@ -7,6 +8,7 @@ import msgspec
 
 from service.demo.lookback import Answer, JobFound
 from service.demo.rest import Rest
+from service.domain.facts import untag_number
 from service.domain.identifiers import job_of_stream
 from service.errors import Unavailable
 
@@ -44,10 +46,11 @@ class ReplaysFound(msgspec.Struct, frozen=True):
         compared = [r for r in self.replays if r["result"]["labels"] is not None]
         if compared:
             equal, of = (sum(r["result"]["labels"][key] for r in compared) for key in ("equal", "of"))
-            worst = max(compared, key=lambda r: float(r["result"]["max_abs_error"]))
-            difference = worst["result"]["max_abs_error"]
+            worst = max(compared, key=_difference)
             said.append(f"  same label as the float64 reference: {equal} of {of}")
-            said.append(f"  largest logit difference {difference:.3g}, in round {worst['round']} of {_job(worst)}")
+            said.append(
+                f"  largest logit difference {_difference(worst):.3g}, in round {worst['round']} of {_job(worst)}"
+            )
         return said
 
     def shortcomings(self, checkpoints: int) -> list[str]:
@@ -89,6 +92,12 @@ def replay_all(rest: Rest, jobs: list[JobFound]) -> ReplaysFound:
 def _joined(names: list[str | None]) -> str | None:
     """The different names in a row; None when there is none."""
     return ", ".join(sorted({name for name in names if name is not None})) or None
+
+
+def _difference(replay: Answer) -> float:
+    """The largest difference of an output from the reference's; a tagged infinity is one."""
+    difference = untag_number(replay["result"]["max_abs_error"])
+    return math.inf if difference is None else difference
 
 
 def _job(replay: Answer) -> str:

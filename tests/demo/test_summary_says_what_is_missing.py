@@ -53,6 +53,11 @@ def test_a_label_that_differs() -> None:
     assert shortcomings(found(replays=replays)) == ["a round 3: 359 of 360 labels"]
 
 
+def test_an_infinite_difference_is_said_as_one() -> None:
+    replays = ReplaysFound([judged(), judged("deviates", max_abs_error={"non_finite": "Infinity"})])
+    assert "  largest logit difference inf, in round 3 of a" in replays.sentences()
+
+
 def test_a_checkpoint_without_a_replay() -> None:
     assert shortcomings(found(replays=ReplaysFound([judged()] * 35))) == ["35 of 36 checkpoints were replayed"]
 
