@@ -28,7 +28,7 @@ _SIGXCPU = 24
 _Reply = Judged | LostDevice
 
 
-class EngineClosed(Unavailable):
+class EngineClosed(Exception):
     """The engine was closed before or in the middle of the job: the service is about to end."""
 
 
@@ -77,7 +77,7 @@ class ReplayEngine:
                 return self._exchange(job)
             except ReplayEnded as end:
                 if self._is_closed:
-                    raise EngineClosed("the replay engine was closed; the replay waits", retry_after_s=5) from None
+                    raise EngineClosed("the replay engine was closed; the replay waits") from None
                 return Judged(self._ended(job, end))
 
     def close(self) -> None:

@@ -4,6 +4,7 @@ WebGPU calls are synchronous and cannot be interrupted from inside the process, 
 the replay child. Pipelines and buffers of a plan are kept: a second replay of the same package only writes weights.
 """
 
+import re
 from collections import OrderedDict
 from collections.abc import Mapping
 from time import perf_counter
@@ -259,7 +260,7 @@ class Gpu:
             return DeviceLost(text)
         if isinstance(error, wgpu.GPUOutOfMemoryError):
             return cannot_run("out_of_memory", text)
-        return refused("shader_refused", str(error).strip())
+        return refused("shader_refused", _placed(str(error).strip()))
 
 
 def library_words() -> dict[str, str]:
@@ -297,6 +298,12 @@ def _probe_loop_budget(device: Any) -> Literal["full", "truncated"]:
     device.queue.submit([encoder.finish()])
     done = int(np.frombuffer(device.queue.read_buffer(counted), "<u4")[2])
     return "full" if done == LOOP_ITERATIONS else "truncated"
+
+
+def _placed(text: str) -> str:
+    """wgpu's compile error, its `wgsl:LINE:COLUMN` replaced by the shader's own path in the archive."""
+    label = re.search(r"label = '([^']+)'", text)
+    return text if label is None else re.sub(r"(?<=─ )wgsl(?=:[0-9])", lambda _: label[1], text)
 
 
 def _ms(begin_s: float, end_s: float) -> float:

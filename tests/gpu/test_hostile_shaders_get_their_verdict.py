@@ -67,7 +67,10 @@ def test_a_shader_that_reads_and_writes_out_of_bounds(engine: ReplayEngine) -> N
 
 @pytest.mark.parametrize(
     ("source", "place", "word"),
-    [(NO_WGSL, "shaders/work.wgsl:4:", "expected expression"), (WRONG_TYPES, "shaders/work.wgsl", "")],
+    [
+        (NO_WGSL, "shaders/work.wgsl:4:83", "expected expression"),
+        (WRONG_TYPES, "shaders/work.wgsl:4:57", "cannot convert elements of `u32` to `f32`"),
+    ],
 )
 def test_a_shader_that_does_not_compile_is_named_with_its_place(
     engine: ReplayEngine, source: str, place: str, word: str
