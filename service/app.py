@@ -33,9 +33,11 @@ from service.ingest.routes_artifacts import artifact_handlers
 from service.ingest.translate import ServiceRun
 from service.loops import Loop, feed_lake, follow_store, judge_replays, sign_heads
 from service.projections import Views
+from service.projections.rebuilder import Rebuilder
 from service.queries.live import HeadBroadcast, live
 from service.queries.parameters import refuse_unknown_parameters
 from service.queries.question_routes import question_handlers
+from service.queries.rebuild_routes import rebuild_handlers
 from service.queries.routes import query_router
 from service.replay import ReplayEngine
 from service.replaying import Desk
@@ -44,8 +46,11 @@ from service.store import EventStore
 
 ROUTE_HANDLERS: tuple[ControllerRouterHandler, ...] = (
     post_events, *artifact_handlers, query_router, *question_handlers, *log_handlers, live, *health_handlers,
+    *rebuild_handlers,
 )  # fmt: skip
-_DEPENDENCIES = ("lake", "store", "views", "clock", "settings", "archiving", "broadcast", "health", "log", "run")
+_DEPENDENCIES = (
+    "lake", "store", "views", "clock", "settings", "archiving", "broadcast", "health", "log", "run", "rebuilder",
+)  # fmt: skip
 
 
 class Service:
@@ -59,6 +64,7 @@ class Service:
         self.store = EventStore.open(settings, clock)
         self.archive = Archive.open(settings)
         self.views = Views.open(settings, clock)
+        self.rebuilder = Rebuilder(self.views, self.store, settings, clock)
         self.lake = Lake.open(settings.folder / FOLDER)
         self.log = TransparencyLog(
             self.store, LogKey.open(settings.folder, settings.log_origin, random_bytes), settings.log_origin, clock
@@ -101,6 +107,7 @@ class Service:
         self.replays.close()  # a replay that runs is given up, so that its loop can end; it is judged after a restart
         for loop in self.loops:
             loop.stop()
+        self.rebuilder.stop()
         try:
             if self.store.head():
                 self.log.signed_head()

@@ -13,8 +13,10 @@ from service.domain.envelope import NewEvent, Source
 from service.errors import AmbiguousJob, NotFound, RetraceError
 from service.ingest.translate import ServiceRun
 from service.projections import Views
+from service.projections.rebuilder import Rebuilder
 from service.projections.runner import catch_up
 from service.queries.parameters import refuse_unknown_parameters
+from service.queries.rebuild_routes import rebuild_handlers
 from service.queries.routes import query_router
 from service.settings import Settings
 from service.store import EventStore
@@ -31,7 +33,9 @@ class Bench:
         settings = Settings(data=str(folder))
         self.store = EventStore.open(settings, self.clock)
         self.views = Views.open(settings, self.clock)
+        self.rebuilder = Rebuilder(self.views, self.store, settings, self.clock)
         dependencies = {
+            "rebuilder": self.rebuilder,
             "store": self.store,
             "views": self.views,
             "clock": self.clock,
@@ -39,7 +43,7 @@ class Bench:
         }
         self.client = TestClient(
             Litestar(
-                [query_router],
+                [query_router, *rebuild_handlers],
                 dependencies={name: given(value) for name, value in dependencies.items()},
                 exception_handlers={RetraceError: problem},
                 guards=[refuse_unknown_parameters],
