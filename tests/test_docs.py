@@ -18,9 +18,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from service.cli import COMMANDS
 
 from service import errors
+from service.cli import COMMANDS
 from service.domain.events import KNOWN_TYPES
 from service.settings import Settings
 
