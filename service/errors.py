@@ -117,7 +117,7 @@ class DirectionUnknown(Unprocessable):
 
 
 class MalformedState(Unprocessable):
-    """A State document whose outline cannot be walked (a list that is no list, an entry without id): `details["path"]`."""
+    """A State document whose outline cannot be walked: a list that is no list, an entry without id. See `path`."""
 
     code = "malformed_state"
 
@@ -146,6 +146,12 @@ class UnsupportedOperation(Unprocessable):
 
 class MalformedShaderArchive(Unprocessable):
     code = "malformed_shader_archive"
+
+
+class InferenceRefused(Unprocessable):
+    """A checkpoint could not be run on the inputs sent; `details` has `verdict` and `reason_code` (docs/replay.md)."""
+
+    code = "inference_refused"
 
 
 class MalformedQuestion(Unprocessable):
