@@ -33,9 +33,7 @@ class Problem(msgspec.Struct):
 
 
 def _problem(description: str) -> ResponseSpec:
-    return ResponseSpec(
-        Problem, description=description, media_type=PROBLEM_JSON, generate_examples=False
-    )
+    return ResponseSpec(Problem, description=description, media_type=PROBLEM_JSON, generate_examples=False)
 
 
 ANSWERS: dict[int, ResponseSpec] = {
