@@ -12,7 +12,7 @@ import pytest
 from service.audit.log import TransparencyLog
 from service.audit.log_key import LogKey
 from service.audit.tree_head import open_head
-from service.audit.verify import verify_store
+from service.audit.verify import verify_folder, verify_store
 from service.domain.envelope import NewEvent
 from service.domain.events import PayloadErased
 from service.errors import SetupError, StoreUnavailable
@@ -184,3 +184,15 @@ def test_address_that_no_server_answers_is_unavailable(tmp_path: Path) -> None:
 def test_address_of_another_kind_of_database_is_a_set_up_error(tmp_path: Path, url: str) -> None:
     with pytest.raises(SetupError, match="postgresql://"):
         EventStore.open(Settings(data=str(tmp_path), database_url=url))
+
+
+def test_database_is_verified_like_a_folder(stores: list[EventStore], settings: Settings) -> None:
+    assert settings.database_url is not None
+    for store in stores:
+        store.append(new_events(200)).result(timeout=60)
+    note = TransparencyLog(stores[0], LogKey.open(settings.folder, ORIGIN), ORIGIN).signed_head()
+    report = verify_folder(settings, note)
+    assert (report.is_sound, report.events, report.since_size) == (True, 600, 600)
+    with psycopg.connect(settings.database_url) as connection:
+        connection.execute("UPDATE events SET seq = seq + 1 WHERE position = 300")
+    assert ("leaf_differs", 300) in {(one.code, one.position) for one in verify_folder(settings, note).findings}
