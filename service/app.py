@@ -34,6 +34,7 @@ from service.ingest.translate import ServiceRun
 from service.loops import Loop, feed_lake, follow_store, judge_replays, sign_heads
 from service.projections import Views
 from service.projections.rebuilder import Rebuilder
+from service.queries.inference_routes import inference_handlers
 from service.queries.live import HeadBroadcast, live
 from service.queries.parameters import refuse_unknown_parameters
 from service.queries.question_routes import question_handlers
@@ -46,10 +47,11 @@ from service.store import EventStore
 
 ROUTE_HANDLERS: tuple[ControllerRouterHandler, ...] = (
     post_events, *artifact_handlers, query_router, *question_handlers, *log_handlers, live, *health_handlers,
-    *rebuild_handlers,
+    *rebuild_handlers, *inference_handlers,
 )  # fmt: skip
 _DEPENDENCIES = (
     "lake", "store", "views", "clock", "settings", "archiving", "broadcast", "health", "log", "run", "rebuilder",
+    "replays",
 )  # fmt: skip
 
 

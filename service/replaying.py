@@ -7,18 +7,21 @@ A verdict has an id made of the replay's, so that one replay is judged once what
 from sqlite3 import Connection
 from typing import NamedTuple
 
+import msgspec
+
 from service.artifacts.archive import Archive
 from service.artifacts.checkpoint_format import read_structure
 from service.artifacts.module_package import ModulePackage, read_module
 from service.domain import lens
 from service.domain.events import REPLAY_JUDGED, ReplayJudged
 from service.domain.facts import untag_number
-from service.errors import ArtifactNotFound, Corrupt, MalformedCheckpoint, MalformedModule
+from service.errors import ArtifactNotFound, Corrupt, MalformedCheckpoint, MalformedModule, Unavailable
 from service.ingest.translate import ServiceRun, named_event_id
 from service.projections import Views, archived, replays
 from service.projections import checkpoint_history as history
 from service.projections.projection import JobAsOf
 from service.replay import Judgement, ReplayEngine, ReplayJob, result_document
+from service.replay.ad_hoc import read_inputs
 from service.replay.engine import EngineClosed
 from service.replay.judgement import ReplayEnded, cannot_run, refused
 from service.replay.judging import Judged
@@ -76,13 +79,21 @@ class Desk:
         self._store.append([event]).result(timeout=APPEND_S)
         return True
 
-    def infer(self, checkpoint_sha256: str, inputs: bytes, engine: str) -> Judged:
-        """Run a checkpoint on inputs (a tensor file): outputs and how far they can be trusted. Nothing is recorded."""
+    def infer(self, checkpoint_sha256: str, body: bytes, content_type: str, engine: str) -> Judged:
+        """Run a checkpoint on inputs sent: outputs and how far they can be trusted. Nothing is recorded.
+
+        Raises BadInput for inputs that do not fit the model, Unavailable when the service is about to end.
+        """
         try:
-            job = self._collect(Request("", "", checkpoint_sha256, engine, None), Beside(None, {}), inputs)
+            job = self._collect(Request("", "", checkpoint_sha256, engine, None), Beside(None, {}))
+            module = None if job.module is None else _module_of(job.module)
+            if module is not None:
+                job = msgspec.structs.replace(job, inputs=read_inputs(body, content_type, module))
+            return self._engine.run(job)
         except ReplayEnded as end:
             return Judged(_ended(engine, end))
-        return self._engine.run(job)
+        except EngineClosed as error:
+            raise Unavailable(str(error), retry_after_s=5) from None
 
     def close(self) -> None:
         """End the child process, also in the middle of a replay."""
@@ -98,7 +109,7 @@ class Desk:
         with self._views.reading() as connection:
             beside = _beside(connection, request, self._views.position())
         try:
-            job = self._collect(request, beside, None)
+            job = self._collect(request, beside)
         except ReplayEnded as end:
             return _ended(request.engine, end)
         return self._engine.judge(job)
@@ -109,7 +120,7 @@ class Desk:
             asked = replays.replay_as_of(connection, replay_id, self._views.position())
         return self._store.read_one(asked["requested_position"]).event.id
 
-    def _collect(self, request: Request, beside: Beside, inputs: bytes | None) -> ReplayJob:
+    def _collect(self, request: Request, beside: Beside) -> ReplayJob:
         """All bytes of one replay. Raises ReplayEnded when the checkpoint or what it names is damaged or too large."""
         checkpoint = self._read(request.checkpoint_sha256)
         if checkpoint is None:
@@ -125,7 +136,7 @@ class Desk:
             checkpoint=checkpoint, checkpoint_sha256=request.checkpoint_sha256, module=module_bytes,
             shader_archive=self._read(None if module is None else module.shader_archive),
             wasm=self._read(None if module is None else module.wasm),
-            validation=self._read(beside.validation_sha256), inputs=inputs,
+            validation=self._read(beside.validation_sha256),
             auxiliary={sha256: data for sha256, data in auxiliary.items() if data is not None},
             recorded=beside.recorded, engine=request.engine,
         )  # fmt: skip

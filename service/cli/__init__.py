@@ -18,6 +18,7 @@ COMMANDS = {
     "demo": "record a real federated training, look back at it, replay it, verify its log",
     "ask": "answer one of the shipped questions about the history",
     "replay": "run archived checkpoints again and say whether they give what was recorded",
+    "infer": "run an archived checkpoint on inputs of your own",
     "verify": "derive log, digests and artifacts again and say what does not fit",
     "module": "check or pack a module package, or make one from an ONNX graph",
     "rebuild": "fold the views and the lake anew from the stored events",
