@@ -1,7 +1,7 @@
 # Every routine job has a short name here; CI calls the same ones.
 PYTHON := .venv/bin/python
 .DEFAULT_GOAL := help
-.PHONY: help bench-store bench-views demo test lint check format lock serve setup-demo setup-test
+.PHONY: help bench-replay bench-store bench-views demo test lint check format lock serve setup-demo setup-test
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -35,6 +35,9 @@ bench-store: setup-test ## the event store beside raw SQLite, raw COPY and its o
 
 bench-views: setup-test ## views: following, rebuilding and looking back, beside reading the store alone
 	@$(PYTHON) -m benchmarks.views
+
+bench-replay: setup-test ## replay engines beside plain numpy and tinygrad, and what the child process adds
+	@$(PYTHON) -m benchmarks.replay
 
 serve: setup-demo ## serve the data folder on 127.0.0.1:7400
 	@.venv/bin/retrace serve --data retrace-data
