@@ -93,7 +93,8 @@ def _limit_processor_time(cpu_s: float | None) -> None:
 
     used = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
-    resource.setrlimit(resource.RLIMIT_CPU, (int(used + cpu_s) + 1, hard))
+    soft = int(used + cpu_s) + 1
+    resource.setrlimit(resource.RLIMIT_CPU, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
 
 
 def _forbid_core_dumps() -> None:

@@ -121,6 +121,7 @@ class Gpu:
             raise cannot_run("device_too_small", f"the shader archive requires the features {missing}")
         plan = plan_shaders(archive.manifest, rows, self.limits, memory_bytes)
         try:
+            self._make_room(plan, archive, memory_bytes)
             return self._run_plan(plan, archive, tensors, inputs, rows)
         except wgpu.GPUError as error:
             raise self._translated(error) from None
@@ -151,16 +152,24 @@ class Gpu:
         whole = {name: np.concatenate(found) for name, found in parts.items()}
         return EngineRun(whole, unwritten, Rows(rows, -(-rows // plan.rows_per_part), plan.rows_per_part), timings)
 
+    def _make_room(self, plan: ShaderPlan, archive: ShaderArchive, memory_bytes: int) -> None:
+        """Let go of the sessions used longest ago until this plan and what stays fit together."""
+        if (archive.sha256, plan.batch) in self._sessions:
+            return
+        while self._sessions and (
+            len(self._sessions) >= SESSIONS_MAX
+            or sum(one.plan.memory_bytes for one in self._sessions.values()) + plan.memory_bytes > memory_bytes
+        ):
+            _, old = self._sessions.popitem(last=False)
+            for buffer in old.buffers.values():
+                buffer.destroy()
+
     def _session(self, plan: ShaderPlan, archive: ShaderArchive) -> _Session:
         """Buffers, pipelines and bind groups of the plan, made once. Compile errors name file, line and column."""
         key = (archive.sha256, plan.batch)
         if key in self._sessions:
             self._sessions.move_to_end(key)
             return self._sessions[key]
-        while len(self._sessions) >= SESSIONS_MAX:
-            _, old = self._sessions.popitem(last=False)
-            for buffer in old.buffers.values():
-                buffer.destroy()
         pipelines = [self._pipeline(archive, dispatch) for dispatch in plan.dispatches]
         buffers = {}
         for name, shape in plan.shapes.items():

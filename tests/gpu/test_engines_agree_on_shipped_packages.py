@@ -101,3 +101,12 @@ def test_the_module_is_the_one_that_was_judged(engine: ReplayEngine) -> None:
     job = demo_job()
     assert job.module is not None
     assert engine.judge(job).digests["shader_archive"] == read_module(job.module).shader_archive
+
+
+def test_many_packages_in_turn_keep_their_own_buffers(engine: ReplayEngine) -> None:
+    """More packages and batches than are kept ready at once; the ones let go are simply made again."""
+    jobs = [demo_job(name, rows=rows, engine="gpu") for name in PACKAGES for rows in (8, 16, 24, 32)]
+    first = [engine.judge(job) for job in jobs]
+    second = [engine.judge(job) for job in reversed(jobs)]
+    assert {found.verdict for found in first + second} == {"reproduced"}
+    assert [f.output_sha256 for f in first] == [f.output_sha256 for f in reversed(second)]
