@@ -54,6 +54,11 @@ class Playground:
         )  # fmt: skip
         return self.put("checkpoint", write_checkpoint(checkpoint), round=number)
 
+    def ask(self, what: str) -> Any:
+        """A view of the job, once it has everything that was put."""
+        head = self.client.get("/health").json()["head"]
+        return self.client.get(f"/v1/jobs/{JOB}/{what}", params={"wait_for": head}).json()
+
     def replay(self, *words: str) -> tuple[int, list[dict[str, Any]]]:
         done = subprocess.run(
             [sys.executable, "-m", "service.cli", "replay", JOB, *words, "--url", self.url, "--json"],
@@ -73,7 +78,7 @@ def playground(start: Callable[[], ServiceProcess]) -> Iterator[Playground]:
 def test_checkpoint_is_listed_inspected_and_reproduced(playground: Playground) -> None:
     digest = playground.put_checkpoint(1, playground.weights)
 
-    listed = playground.client.get(f"/v1/jobs/{JOB}/checkpoints/latest_usable", params={"wait_for": 1}).json()
+    listed = playground.ask("checkpoints/latest_usable")
     inspection = listed["checkpoint"]["archived"]["inspection"]
     assert listed["checkpoint"]["sha256"] == digest
     assert (inspection["checkpoint_format"], inspection["sizes"]["status"], inspection["nan"]) == (2, "match", 0)
@@ -102,12 +107,10 @@ def test_first_bad_round_is_named_and_is_never_the_latest_usable(playground: Pla
     playground.put_checkpoint(2, spoiled)
     playground.put_checkpoint(3, {name: np.full_like(array, np.nan) for name, array in spoiled.items()})
 
-    head = playground.client.get("/health").json()["head"]
-    rows = playground.client.get(f"/v1/jobs/{JOB}/checkpoints", params={"wait_for": head}).json()["checkpoints"]
+    rows = playground.ask("checkpoints")["checkpoints"]
     assert [row["archived"]["inspection"]["nan"] for row in rows][:2] == [0, 1]
     assert [row["is_usable"] for row in rows] == [True, False, False]
-    usable = playground.client.get(f"/v1/jobs/{JOB}/checkpoints/latest_usable").json()["checkpoint"]
-    assert usable["round"] == 1
+    assert playground.ask("checkpoints/latest_usable")["checkpoint"]["round"] == 1
 
     _, [replay] = playground.replay("--round", "2", "--engine", "reference")
     assert replay["result"]["non_finite"], "the NaN must show in the replay, never as a plain zero"
