@@ -21,6 +21,7 @@ from service.demo.desk import Wires
 from service.demo.job_plan import JOBS, PARTICIPANTS, SITE
 from service.demo.lookback import JobFound, Question, ask, look_back
 from service.demo.package_builder import build_package
+from service.demo.picture import draw
 from service.demo.replays import ReplaysFound, replay_all
 from service.demo.report import Found, LogFound, print_found, shortcomings, write_summary
 from service.demo.rest import Rest
@@ -80,10 +81,12 @@ def run_demo(settings: Settings, seed: int) -> int:
     found = Found(seen.jobs, seen.replays, log, seen.question, watch.parts)
     print_found(found)
     path = write_summary(found, folder)
+    picture = draw(found.jobs, folder)
     reasons = shortcomings(found)
     for reason in reasons:
         answers.print(f"NOT as it must be: {reason}", style="red", markup=False)
     answers.print(f"Summary: {path}")
+    answers.print(f"Picture: {picture or 'none, as vl-convert is not installed'}")
     answers.print(f"Look around: retrace serve --data {settings.data}")
     return 1 if reasons else 0
 
