@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from analytics.connection import open_engine
-from analytics.rows import Row, Said, rows_of
+from analytics.rows import Row, Said, rows_of, unreadable
 from analytics.said import load_said
 from analytics.schema import LAKE_SCHEMA_VERSION, TABLES
 from service.domain.envelope import StoredEvent
@@ -89,23 +89,21 @@ class Lake:
 
         Raises ValueError for a hole: nothing may be skipped.
         """
-        new: dict[str, list[Row]] = {}
+        new: list[tuple[StoredEvent, list[tuple[str, Row]]]] = []
         position = self._position
         for stored in events:
             if stored.position <= position:
                 continue
             if stored.position != position + 1:
                 raise ValueError(f"the lake is at {position} and was given {stored.position}: a hole")
-            for table, row in rows_of(stored, self._said):
-                new.setdefault(table, []).append(row)
+            new.append((stored, list(rows_of(stored, self._said))))
             position = stored.position
-        self._add(new, position)
+        self._add(_tables(new), position)
         if position - self._sealed_to() >= self._segment_events:
             self.seal()
         return position
 
-    def _add(self, new: dict[str, list[Row]], position: int) -> None:
-        tables = {name: pa.Table.from_pylist(rows, schema=TABLES[name]) for name, rows in new.items()}
+    def _add(self, tables: dict[str, pa.Table], position: int) -> None:
         with self._guard:
             for name, table in tables.items():
                 self._hot[name] = _joined(self._hot[name], table)
@@ -157,6 +155,30 @@ def catch_up(lake: Lake, read: Callable[[int, int], list[StoredEvent]], batch_ev
     while events := read(lake.position(), batch_events):
         lake.feed(events)
     return lake.position()
+
+
+def _tables(found: Sequence[tuple[StoredEvent, list[tuple[str, Row]]]]) -> dict[str, pa.Table]:
+    """The rows of several events as tables. An event with a value that no column can hold is set aside by itself."""
+    try:
+        return _as_tables([row for _, rows in found for row in rows])
+    except (pa.ArrowException, OverflowError):
+        return _as_tables([row for stored, rows in found for row in _kept(stored, rows)])
+
+
+def _kept(stored: StoredEvent, rows: list[tuple[str, Row]]) -> list[tuple[str, Row]]:
+    """The rows themselves when the tables can hold them, else one that says why they cannot."""
+    try:
+        _as_tables(rows)
+    except (pa.ArrowException, OverflowError) as error:
+        return [*(row for row in rows if row[0] == "events"), ("unreadable", unreadable(stored, str(error)))]
+    return rows
+
+
+def _as_tables(rows: list[tuple[str, Row]]) -> dict[str, pa.Table]:
+    by_table: dict[str, list[Row]] = {}
+    for name, row in rows:
+        by_table.setdefault(name, []).append(row)
+    return {name: pa.Table.from_pylist(found, schema=TABLES[name]) for name, found in by_table.items()}
 
 
 def _joined(before: pa.Table, more: pa.Table) -> pa.Table:

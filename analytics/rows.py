@@ -62,7 +62,12 @@ def rows_of(stored: StoredEvent, said: Said) -> Iterator[tuple[str, Row]]:
         data = upcast(stored.event.type, stored.event.schema_version, _decode(stored.event.data))
         yield from _FOLDS.get(stored.event.type, _nothing)(data, stored, origin, said)
     except (MalformedState, msgspec.ValidationError) as error:
-        yield "unreadable", {**origin, "reason": str(error)[:1000]}
+        yield "unreadable", unreadable(stored, str(error))
+
+
+def unreadable(stored: StoredEvent, reason: str) -> Row:
+    """The row of an event whose rows cannot be kept, in the table `unreadable`."""
+    return {**_origin(stored), "reason": reason[:1000]}
 
 
 def moment(us: int) -> datetime:
@@ -145,7 +150,7 @@ def _participant(name: str, word: dict[str, Any], is_own: bool, stale_after_s: f
         "is_own_page": is_own,
         "name": own["name"],
         "status": own["status"],
-        "seen_at_ms": lens.marker(word).seen_at,
+        "seen_at_ms": _real(lens.marker(word).seen_at),
         **{key: facts[key] for key in _TEXTS},
         **{key: _real(facts[key]) for key in _REALS},
         "samples_per_second": _real(speed),
@@ -179,7 +184,7 @@ def _finished_stage(row: Row, word: dict[str, Any], origin: Row, said: Said) -> 
 def _checkpoints(snapshot: lens.Snapshot, origin: Row, said: Said) -> Iterator[tuple[str, Row]]:
     for word in snapshot.checkpoints:
         facts = {name: fact.value for name, fact in lens.read_all(word, lens.CHECKPOINT_FACTS, None).items()}
-        sha256, round_number = facts["sha256"], lens.round_of(word)
+        sha256, round_number = facts["sha256"], _whole(lens.round_of(word))
         key = (origin["job"], origin["site"], f"{sha256}:{round_number}")
         if key not in said.checkpoints:
             said.checkpoints.add(key)
@@ -221,7 +226,7 @@ def _metrics(
                 "name": metric.key,
                 "label": label,
                 "direction": direction,
-                "value": metric.value,
+                "value": _real(metric.value),
                 "value_tag": metric.tag,
                 "reason": metric.reason,
             },
@@ -264,8 +269,8 @@ def _archived(data: Any, stored: StoredEvent, origin: Row, said: Said) -> Iterat
             **origin,
             "sha256": artifact.sha256,
             "role": artifact.role,
-            "round": artifact.round,
-            "size_bytes": artifact.size_bytes,
+            "round": _whole(artifact.round),
+            "size_bytes": _whole(artifact.size_bytes),
             "media_format": artifact.media_format,
         },
     )
@@ -276,7 +281,7 @@ def _archived(data: Any, stored: StoredEvent, origin: Row, said: Said) -> Iterat
             {
                 **origin,
                 "sha256": artifact.sha256,
-                "round": artifact.round,
+                "round": _whole(artifact.round),
                 "parent_sha256": made["parent_sha256"],
                 "formula": made["formula"],
                 "contribution": at + 1,
@@ -297,7 +302,7 @@ def _judged(data: Any, stored: StoredEvent, origin: Row, said: Said) -> Iterator
             **origin,
             "replay_id": judged.replay_id,
             "sha256": judged.checkpoint_sha256,
-            "round": judged.round,
+            "round": _whole(judged.round),
             "verdict": judged.verdict,
             "engine": judged.result.get("engine"),
             "adapter": adapter.get("name") if isinstance(adapter, dict) else None,

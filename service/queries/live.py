@@ -21,6 +21,7 @@ from service.store import EventStore
 
 BATCH_EVENTS = 64
 KEEP_ALIVE_S = 15.0
+POSITION_MAX = 2**53 - 1
 _POLL_S = 0.2
 
 
@@ -87,7 +88,7 @@ def _start(store: EventStore, after: int | None, last_event_id: str | None) -> i
         return int(last_event_id)
     if after is None:
         return store.head()
-    if after < 0:
+    if not 0 <= after <= POSITION_MAX:
         raise UnknownParameter(f"after: got {after}, wanted a position or 0", parameter="after")
     return after
 

@@ -107,3 +107,18 @@ def test_the_engine_reaches_no_file_but_its_own_and_cannot_be_unlocked(lake: Lak
     for attack in attacks:
         with lake.look() as look, pytest.raises(Exception, match=r"(?i)disabled|locked|permission|cannot"):
             look.cursor.execute(attack).fetchall()
+
+
+@pytest.mark.parametrize("number", [2**63, 2**70, -(2**80), 1e300])
+def test_number_that_no_column_can_hold_stops_nothing(tmp_path: Path, history: History, number: float) -> None:
+    word = participant("p1", local=True, stageSeq=number, computeOnlySamplesPerSecond=number, workers=number)
+    history.state(participants=[word], checkpoints=[checkpoint(1, loss=number) | {"round": number, "bytes": number}])
+    history.state(participants=[participant("p2")])
+    lake = Lake.open(tmp_path / "lake")
+    assert lake.feed(history.events) == 2
+    with lake.look() as look:
+        assert look.cursor.execute("SELECT DISTINCT participant FROM snapshots ORDER BY 1").fetchall() == [
+            ("p1",),
+            ("p2",),
+        ]
+    lake.close()

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pytest
 from litestar import get
 from litestar.testing import TestClient
 
@@ -66,3 +67,9 @@ def test_last_head_is_signed_at_the_end(settings: Settings, event: dict[str, Any
     note = last_note(settings.folder)
     assert note is not None
     assert note.splitlines()[:2] == [settings.log_origin, "1"]
+
+
+@pytest.mark.parametrize("after", ["-1", "999999999999999999999", "x"])
+def test_live_tail_from_no_position_is_refused(empty_client: Client, after: str) -> None:
+    answer = empty_client.get("/v1/live", params={"after": after})
+    assert (answer.status_code, answer.json()["code"]) == (422, "unknown_parameter")
