@@ -5,6 +5,7 @@ replaced last and at once, so a crash leaves either the old list or the new one.
 anew from the events. It is handed events and knows no store.
 """
 
+import logging
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -23,6 +24,7 @@ from analytics.said import load_said
 from analytics.schema import LAKE_SCHEMA_VERSION, TABLES
 from service.domain.envelope import StoredEvent
 
+_log = logging.getLogger(__name__)
 FOLDER = "lake"
 LIST = "lake.json"
 SEGMENT_EVENTS = 50_000
@@ -73,12 +75,9 @@ class Lake:
 
     @classmethod
     def open(cls, folder: Path, segment_events: int = SEGMENT_EVENTS) -> Self:
-        """Open the lake in a folder; empty when there is none, or when its tables have another shape."""
+        """Open the lake in a folder; empty when there is none, when it is damaged or its tables have another shape."""
         folder.mkdir(parents=True, exist_ok=True)
-        found = folder / LIST
-        known = msgspec.json.decode(found.read_bytes(), type=SegmentList) if found.exists() else None
-        is_current = known is not None and known.lake_schema_version == LAKE_SCHEMA_VERSION
-        return cls(folder, known.segments if known is not None and is_current else [], segment_events)
+        return cls(folder, _sound_segments(folder), segment_events)
 
     def position(self) -> int:
         """Every event up to this one is in the tables."""
@@ -185,6 +184,25 @@ def _joined(before: pa.Table, more: pa.Table) -> pa.Table:
     """Both tables; many small chunks are made one, since each costs a query something."""
     table = pa.concat_tables([before, more])
     return table.combine_chunks() if table.column(0).num_chunks > CHUNKS_MAX else table
+
+
+def _sound_segments(folder: Path) -> list[Segment]:
+    """The listed segments when every file of them is there and has its footer; otherwise none, to begin anew."""
+    try:
+        known = msgspec.json.decode((folder / LIST).read_bytes(), type=SegmentList)
+        if known.lake_schema_version != LAKE_SCHEMA_VERSION:
+            return []
+        for segment in known.segments:
+            for table in segment.tables:
+                pq.read_metadata(folder / segment.file(table))
+    except FileNotFoundError as error:
+        if (folder / LIST).exists():
+            _log.warning("%s is not there; the lake is made anew from the events", error.filename or error)
+        return []
+    except (msgspec.MsgspecError, pa.ArrowException) as error:
+        _log.warning("the lake in %s is damaged (%s); it is made anew from the events", folder, error)
+        return []
+    return known.segments
 
 
 def _list(files: list[str]) -> str:

@@ -32,6 +32,11 @@ class LogKey:
         """
         path = folder / "log-key"
         if not path.exists():
+            if last_note(folder) is not None:
+                raise SetupError(
+                    f"{path} is missing, though heads were signed with it: restore it from a backup; a new key would "
+                    "make a log that nobody's kept heads fit"
+                )
             folder.mkdir(parents=True, exist_ok=True)
             _write(path, SigningKey(origin, random_bytes(32)).text + "\n", exclusive=True)
         return cls(folder, _read_keys(path, origin))

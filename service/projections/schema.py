@@ -4,8 +4,12 @@ Rows carry positions so that a view as of P is a filter. `fold` columns hold JSO
 keeps integers of any size digit for digit. There are no migrations: another VIEWS_FORMAT means folding anew.
 """
 
+import logging
 import sqlite3
+from contextlib import closing
 from pathlib import Path
+
+_log = logging.getLogger(__name__)
 
 VIEWS_FORMAT = 5
 """Raise it whenever a table or a fold changes: an older file is then thrown away and folded again."""
@@ -92,17 +96,29 @@ def open_file(path: Path) -> sqlite3.Connection:
 
 
 def prepare(path: Path) -> None:
-    """Make sure that `path` is a file of this VIEWS_FORMAT; a file of another one is thrown away."""
-    connection = open_file(path)
-    is_ours = is_current(connection)
-    is_empty = not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-    connection.close()
-    if is_ours and not is_empty:
+    """Make sure that `path` is a sound file of this VIEWS_FORMAT; any other is thrown away and folded anew."""
+    if _is_usable(path):
         return
     remove_file(path)
     connection = open_file(path)
     create_tables(connection)
     connection.close()
+
+
+def _is_usable(path: Path) -> bool:
+    """Whether SQLite can open the file and it has this VIEWS_FORMAT's tables.
+
+    Damage deeper inside is not looked for, as that costs a read of the whole file: `retrace rebuild` mends it.
+    """
+    if not path.exists():
+        return False
+    try:
+        with closing(open_file(path)) as connection:
+            is_empty = not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+            return is_current(connection) and not is_empty
+    except sqlite3.DatabaseError as error:
+        _log.warning("%s is damaged (%s); the views are folded anew from the events", path, error)
+        return False
 
 
 def is_current(connection: sqlite3.Connection) -> bool:

@@ -190,3 +190,11 @@ def test_two_keys_in_the_file_both_sign(settings: Settings, key: LogKey) -> None
     assert after != before
     for verifier in (new.verifier, *key.verifiers):
         assert open_head(after, [verifier], ORIGIN).size == 3
+
+
+def test_lost_key_is_not_replaced_in_silence(tmp_path: Path, key: LogKey) -> None:
+    key.remember("a note that was signed")
+    (tmp_path / "log-key").unlink()
+    with pytest.raises(SetupError, match="restore it from a backup"):
+        LogKey.open(tmp_path, ORIGIN)
+    assert not (tmp_path / "log-key").exists()
