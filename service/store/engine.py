@@ -5,6 +5,7 @@ Statements are written once with `?` marks and run as driver text, because the O
 """
 
 import sqlite3
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -24,7 +25,7 @@ _RETRY_AFTER_S = 1.0
 _ROWS_PER_STATEMENT = 50
 
 
-class Database:
+class Database(ABC):
     """One open database: a pool for readers and, unless read-only, one connection for the single writer."""
 
     def __init__(self, reader: sa.Engine, writer: sa.Engine | None) -> None:
@@ -60,9 +61,9 @@ class Database:
         except sa.exc.TimeoutError as error:
             raise unavailable("all connections to the event store are in use") from error
 
+    @abstractmethod
     def translate(self, error: sa.exc.DBAPIError) -> RetraceError | sa.exc.DBAPIError:
         """What a driver error means to us; the error itself when it can only be a mistake of ours."""
-        raise NotImplementedError
 
     def fetch(self, connection: sa.Connection, statement: str, parameters: Parameters = ()) -> list[Row]:
         """All rows of a query."""
@@ -85,9 +86,9 @@ class Database:
             rows += self.fetch(connection, f"{statement} WHERE {column} IN ({marks})", chunk)
         return rows
 
+    @abstractmethod
     def insert(self, connection: sa.Connection, table: sa.Table, rows: Sequence[Row]) -> None:
         """Add rows that hold every column of the table in its order."""
-        raise NotImplementedError
 
     def replace_tiles(self, connection: sa.Connection, rows: Sequence[Row]) -> None:
         """Write tiles `(level, tile_index, hashes)`: new ones, and the longer form of a partial one."""
