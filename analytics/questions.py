@@ -5,6 +5,7 @@ WORDS`, `read`, optionally `chart`. Types are text, integer, number and moment (
 `$name` in the SQL, never pasted into it.
 """
 
+import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,6 +25,8 @@ Type = Literal["text", "integer", "number", "moment"]
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*", re.ASCII)
 _HEADER = re.compile(r"-- (question|parameter|read|chart): (.+)")
 _PARAMETER = re.compile(r"([a-z][a-z0-9_]*) (text|integer|number|moment)(?: = (\S+))?(?: {2,}| +)(\S.*)")
+_INTEGER = re.compile(r"[+-]?\d{1,18}", re.ASCII)
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d{1,3})?", re.ASCII)
 _CHART_PART = re.compile(r"(mark|x|y|color|series)=(\w+)")
 
 
@@ -42,14 +45,15 @@ class Parameter(msgspec.Struct, frozen=True):
 
     def read(self, text: str) -> Any:
         """The value that DuckDB is given. Raises InvalidField for text that is not of the type."""
-        try:
-            if self.type == "integer":
-                return int(text)
-            if self.type == "number":
-                return float(text)
-        except ValueError:
-            raise InvalidField(f"{self.name}: got {text[:64]!r}, wanted a {self.type}", path=self.name) from None
-        return moment(parse_rfc3339(text, self.name)) if self.type == "moment" else text
+        if self.type == "text":
+            return text
+        if self.type == "moment":
+            return moment(parse_rfc3339(text, self.name))
+        written = _INTEGER if self.type == "integer" else _NUMBER
+        value = (int if self.type == "integer" else float)(text) if written.fullmatch(text) else math.inf
+        if not math.isfinite(value):
+            raise InvalidField(f"{self.name}: got {text[:64]!r}, wanted a finite {self.type}", path=self.name)
+        return value
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -139,10 +143,11 @@ def _bind(question: Question, given: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _value(question: Question, parameter: Parameter, text: str | None) -> Any:
-    text = parameter.default if text is None else text
-    if text is None:
+    if text is not None:
+        return parameter.read(text)
+    if parameter.default is None:
         raise InvalidField(
             f"question {question.name} needs {parameter.name} ({parameter.type}): {parameter.words}",
             path=parameter.name,
         )  # fmt: skip
-    return None if text == "null" else parameter.read(text)
+    return None if parameter.default == "null" else parameter.read(parameter.default)

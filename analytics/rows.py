@@ -44,11 +44,18 @@ class StageSeen(NamedTuple):
     assignment_round: float | None
 
 
+class MetricSaid(NamedTuple):
+    """A metric's newest word: its value, tag or reason as text, and the direction last given for it."""
+
+    meaning: str
+    direction: str | None
+
+
 class Said(msgspec.Struct):
-    """What earlier events said: checkpoints and metric values by what they say, and each participant's stage."""
+    """What earlier events said: which checkpoints, the newest word on each metric, and each participant's stage."""
 
     checkpoints: set[tuple[str | None, str, str]] = msgspec.field(default_factory=set)
-    metrics: set[tuple[str | None, str, str, str, str, str]] = msgspec.field(default_factory=set)
+    metrics: dict[tuple[str | None, str, str, str, str], MetricSaid] = msgspec.field(default_factory=dict)
     stages: dict[tuple[str | None, str, str], StageSeen] = msgspec.field(default_factory=dict)
 
 
@@ -207,15 +214,17 @@ def _metrics(
 ) -> Iterator[tuple[str, Row]]:
     sha256, round_number = which
     for metric in lens.metric_values(word):
-        meaning = metric.tag or metric.reason or repr(metric.value)
-        key = (origin["job"], origin["site"], f"{sha256}:{round_number}", metric.split, metric.key, meaning)
-        if key in said.metrics:
-            continue
-        said.metrics.add(key)
+        meaning = metric.tag or metric.reason or repr(_real(metric.value))
+        key = (origin["job"], origin["site"], f"{sha256}:{round_number}", metric.split, metric.key)
         label, direction = next(
             ((label, way) for name, label, way in lens.metric_directions(snapshot.job) if name == metric.key),
             (None, None),
         )
+        before = said.metrics.get(key)
+        if before and before.meaning == meaning and direction in (None, before.direction):
+            continue
+        # A page without labels says nothing about direction, so it takes none back.
+        said.metrics[key] = MetricSaid(meaning, direction or (before.direction if before else None))
         yield (
             "metrics",
             {

@@ -68,3 +68,25 @@ def test_repeats_are_one_point_and_a_changed_value_is_the_later_one(history: His
         history.state(at_s=at_s, checkpoints=[checkpoint(1, loss=loss)])
     [row] = curves(asked, "loss")
     assert (row["value"], row["position"]) == (0.4, 3)
+
+
+def test_value_that_comes_back_is_the_latest(history: History, asked: Asking) -> None:
+    for at_s, loss in ((0, 0.5), (2, 0.4), (4, 0.5)):
+        history.state(at_s=at_s, checkpoints=[checkpoint(1, loss=loss)])
+    [row] = curves(asked, "loss")
+    assert (row["value"], row["position"]) == (0.5, 3)
+
+
+def test_direction_said_later_counts_and_silence_takes_none_back(history: History, asked: Asking) -> None:
+    for at_s, labels in ((0, []), (2, LABELS), (4, [])):
+        history.state(at_s=at_s, job_says={"metricLabels": labels}, checkpoints=[checkpoint(1, loss=0.5)])
+    [row] = curves(asked, "loss")
+    assert (row["direction"], row["is_best"], row["position"]) == ("min", True, 2)
+
+
+def test_directions_that_contradict_each_other_name_no_best(history: History, asked: Asking) -> None:
+    for at_s, way in ((0, "min"), (2, "max")):
+        labels = [{"key": "loss", "label": "Loss", "direction": way}]
+        history.state(at_s=at_s, job_says={"metricLabels": labels}, checkpoints=[checkpoint(1, loss=0.5)])
+    [row] = curves(asked, "loss")
+    assert (row["direction"], row["is_best"]) == (None, None)

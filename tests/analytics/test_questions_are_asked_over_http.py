@@ -78,6 +78,9 @@ def test_formats_hold_the_same_row(client: Client) -> None:
         ("/v1/questions/metric-curves", 400, "invalid_field"),
         ("/v1/questions/metric-curves?job=j1&jobb=j2", 422, "unknown_parameter"),
         ("/v1/questions/speed-by-backend?job=j1&bucket_s=ten", 400, "invalid_field"),
+        ("/v1/questions/speed-by-backend?job=j1&bucket_s=1_0", 400, "invalid_field"),
+        ("/v1/questions/stale-episodes?stale_after_s=nan", 400, "invalid_field"),
+        ("/v1/questions/stale-episodes?stale_after_s=1e999", 400, "invalid_field"),
         ("/v1/questions/refused-commands?format=xls", 422, "unknown_parameter"),
     ],
 )
@@ -90,6 +93,11 @@ def test_wrong_questions_are_refused(client: Client, path: str, status: int, cod
 def test_parameters_are_bound_and_never_pasted(client: Client, job: str) -> None:
     answer = client.get("/v1/questions/refused-commands", params={"job": job})
     assert (answer.status_code, answer.json()["rows"]) == (200, [])
+
+
+def test_job_called_null_is_a_job_like_any_other(client: Client) -> None:
+    """F38: only leaving a parameter out asks for all jobs."""
+    assert client.get("/v1/questions/refused-commands", params={"job": "null"}).json()["rows"] == []
 
 
 def test_question_in_the_data_folder_is_found(client: Client, settings: Settings) -> None:
