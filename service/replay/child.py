@@ -20,7 +20,7 @@ from service.replay import wasm
 from service.replay.frames import PREFIX_BYTES, Hello, LostDevice
 from service.replay.judgement import DeviceLost
 from service.replay.judging import Engines, Judged, judge
-from service.replay.plan import EngineRun, Material, ReplayJob
+from service.replay.plan import EngineRun, Limits, Material, ReplayJob
 
 PARENT_LOOK_EVERY_S = 1.0
 DEVICE_LOST_EXIT = 75
@@ -43,9 +43,9 @@ def open_engines(without_gpu: str | None = None) -> Engines:
     except gpu.NoAdapter as error:
         return Engines(run_gpu=None, gpu_reason=str(error), run_wasm=wasm.run_wasm, adapter=None, libraries=libraries)
 
-    def run_gpu(material: Material, memory_bytes: int) -> EngineRun:
+    def run_gpu(material: Material, limits: Limits) -> EngineRun:
         assert material.archive is not None  # choose_engine asked for it
-        return opened.run(material.archive, material.tensors, material.inputs, material.rows, memory_bytes)
+        return opened.run(material.archive, material.tensors, material.inputs, material.rows, limits.memory_bytes)
 
     return Engines(
         run_gpu=run_gpu, gpu_reason=None, run_wasm=wasm.run_wasm, adapter=opened.adapter, libraries=libraries

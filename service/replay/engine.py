@@ -15,7 +15,7 @@ from service.replay.frames import Hello, LostDevice
 from service.replay.judgement import Judgement, ReplayEnded, cannot_run, refused
 from service.replay.judging import Judged
 from service.replay.plan import ReplayJob, digests_of
-from service.replay.process import COMMAND, ChildEnded, ChildProcess, TookTooLong, UsedTooMuch
+from service.replay.process import COMMAND, ChildEnded, ChildProcess, NoFrame, TookTooLong, UsedTooMuch
 from service.settings import Settings
 
 START_WALL_S = 60.0
@@ -71,7 +71,7 @@ class ReplayEngine:
 
     def run(self, job: ReplayJob) -> Judged:
         """As `judge`, with the outputs beside it for a job that has `inputs`."""
-        job = msgspec.structs.replace(job, memory_bytes=self._memory_bytes)
+        job = msgspec.structs.replace(job, memory_bytes=self._memory_bytes, wall_s=self._wall_s)
         with self._turn:
             try:
                 return self._exchange(job)
@@ -110,7 +110,7 @@ class ReplayEngine:
             if error.exit_code == -_SIGXCPU:
                 raise refused("processor_limit", "the replay used more processor time than its limit") from None
             raise cannot_run("child_died", str(error)) from None
-        except msgspec.MsgspecError as error:
+        except (NoFrame, msgspec.MsgspecError) as error:
             raise cannot_run("protocol_error", f"the replay process sent what is no answer: {error}") from None
         if isinstance(reply, LostDevice):
             raise cannot_run("device_lost", f"the GPU's device was lost: {reply.reason}")
@@ -140,7 +140,7 @@ class ReplayEngine:
         except TookTooLong:
             self._child = None
             raise cannot_run("no_start", f"looking for a GPU took longer than {self._start_wall_s:g} s") from None
-        except (ChildEnded, UsedTooMuch, msgspec.MsgspecError) as error:
+        except (ChildEnded, NoFrame, UsedTooMuch, msgspec.MsgspecError) as error:
             self._let_go()
             raise cannot_run("no_start", f"the replay process did not start: {error}") from None
         return child, hello

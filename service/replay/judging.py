@@ -14,12 +14,12 @@ from service.artifacts.tensor_file import write_tensors
 from service.domain.canonical import sha256_hex
 from service.replay.judgement import Adapter, Agreement, EngineName, Judgement, ReplayEnded
 from service.replay.metrics import compare_metrics
-from service.replay.plan import EngineRun, Material, ReplayJob, choose_engine, digests_of, read_material
+from service.replay.plan import EngineRun, Limits, Material, ReplayJob, choose_engine, digests_of, read_material
 from service.replay.reference import run_reference
 from service.replay.verdict import compare_outputs, count_non_finite, rule
 
-RunEngine = Callable[[Material, int], EngineRun]
-"""Runs a job's material within so many bytes of memory. Raises ReplayEnded."""
+RunEngine = Callable[[Material, Limits], EngineRun]
+"""Runs a job's material within its limits. Raises ReplayEnded."""
 
 
 class Engines(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,7 +67,7 @@ def _judge(
     facts["engine"], facts["engine_reason"] = choose_engine(job.engine, material, engines.gpu_reason)
     if facts["engine"] == "gpu":
         facts["adapter"] = engines.adapter
-    run = _run(facts["engine"], material, engines, job.memory_bytes)
+    run = _run(facts["engine"], material, engines, job.limits)
     timings |= run.timings_ms
     facts |= {
         "batch": run.rows,
@@ -83,12 +83,12 @@ def _judge(
     return rule(run.unwritten, agreement, metrics, material.tolerance)
 
 
-def _run(engine: EngineName, material: Material, engines: Engines, memory_bytes: int) -> EngineRun:
+def _run(engine: EngineName, material: Material, engines: Engines, limits: Limits) -> EngineRun:
     if engine == "gpu":
         assert engines.run_gpu is not None  # choose_engine takes the GPU only without a gpu_reason
-        return engines.run_gpu(material, memory_bytes)
+        return engines.run_gpu(material, limits)
     if engine == "wasm":
-        return engines.run_wasm(material, memory_bytes)
+        return engines.run_wasm(material, limits)
     started = perf_counter()
     found = run_reference(material.module, material.tensors, material.inputs, np.float32)
     return EngineRun(found.outputs, {}, found.rows, {"reference_float32": _ms_since(started)})

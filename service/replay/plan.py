@@ -43,6 +43,19 @@ class ReplayJob(msgspec.Struct, frozen=True, kw_only=True):
     recorded: dict[str, float | None] = {}
     engine: str = "auto"
     memory_bytes: int = 4 * 1024 * 1024 * 1024
+    wall_s: float = 60.0
+
+    @property
+    def limits(self) -> "Limits":
+        """What an engine may use for this job."""
+        return Limits(self.memory_bytes, self.wall_s)
+
+
+class Limits(NamedTuple):
+    """What one job may use. The parent ends the child beyond either; an engine that can stop before that does."""
+
+    memory_bytes: int
+    wall_s: float
 
 
 class Material(NamedTuple):

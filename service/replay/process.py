@@ -20,6 +20,8 @@ from service.replay.frames import PREFIX_BYTES
 
 LOOK_EVERY_S = 0.05
 STDERR_BYTES = 4096
+FRAME_BYTES_MAX = 1024 * 1024 * 1024
+"""Longest frame that is read from a child: outputs of ad-hoc inference are the longest honest ones."""
 END_WITHIN_S = 2.0
 COMMAND: Final = (sys.executable, "-m", "service.replay.child")
 _PASSED_ON = (
@@ -60,6 +62,13 @@ class TookTooLong(Exception):
     """No answer within the wall limit. The child was killed."""
 
 
+class NoFrame(Exception):
+    """The child wrote a length that no frame has. The child was killed."""
+
+    def __init__(self, size_bytes: int) -> None:
+        super().__init__(f"a frame of {size_bytes} bytes, wanted at most {FRAME_BYTES_MAX}")
+
+
 class UsedTooMuch(Exception):
     """The child's resident memory passed its limit. The child was killed."""
 
@@ -86,7 +95,7 @@ class ChildProcess:
         assert self._process.stdout is not None
         assert self._process.stderr is not None
         self._stdin = self._process.stdin
-        self._frames: queue.Queue[bytes | None] = queue.Queue()
+        self._frames: queue.Queue[bytes | NoFrame | None] = queue.Queue()
         self._stderr = b""
         self._has_closed_output = False
         self._threads = [
@@ -106,7 +115,7 @@ class ChildProcess:
         threading.Thread(target=self._write, args=(content,), daemon=True).start()
 
     def receive(self, wall_s: float, memory_bytes: int) -> bytes:
-        """The next frame. Raises ChildEnded, TookTooLong, UsedTooMuch; after each of them the child is gone."""
+        """The next frame. Raises ChildEnded, NoFrame, TookTooLong, UsedTooMuch; after each the child is gone."""
         end_s = monotonic() + wall_s
         while (left_s := end_s - monotonic()) > 0:
             try:
@@ -116,6 +125,9 @@ class ChildProcess:
                 continue
             if frame is None:
                 raise ChildEnded(self.close())
+            if isinstance(frame, NoFrame):
+                self.close()
+                raise frame
             return frame
         self.close()
         raise TookTooLong
@@ -170,6 +182,9 @@ class ChildProcess:
     def _read_frames(self, stream: BinaryIO) -> None:
         while len(prefix := stream.read(PREFIX_BYTES)) == PREFIX_BYTES:
             size = int.from_bytes(prefix, "little")
+            if size > FRAME_BYTES_MAX:  # the length is a stranger's word: nothing is allocated for it
+                self._frames.put(NoFrame(size))
+                return
             frame = stream.read(size)
             if len(frame) < size:
                 break

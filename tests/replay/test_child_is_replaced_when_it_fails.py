@@ -86,6 +86,8 @@ def test_a_child_that_takes_too_much_memory_is_ended(open_engine: Open) -> None:
         ("sys.stderr.write('the driver is gone'); os._exit(3)", "child_died", "exit code 3"),
         ("os.kill(os.getpid(), 11)", "child_died", "exit code -11"),
         ("send(b'no msgpack')\ntime.sleep(600)", "protocol_error", "no answer"),
+        ("os.write(1, b'\\xff' * 8)\ntime.sleep(600)", "protocol_error", "18446744073709551615 bytes"),
+        ("os.write(1, (2**40).to_bytes(8, 'little'))\ntime.sleep(600)", "protocol_error", "1099511627776 bytes"),
         ("os.write(1, (100).to_bytes(8, 'little') + b'cut')\nos._exit(0)", "child_died", "exit code 0"),
         ("send(msgspec.msgpack.encode(LostDevice('Parent device is lost')))", "device_lost", "Parent device is lost"),
     ],
