@@ -4,7 +4,6 @@ WebGPU calls are synchronous and cannot be interrupted from inside the process, 
 the replay child. Pipelines and buffers of a plan are kept: a second replay of the same package only writes weights.
 """
 
-import re
 from collections import OrderedDict
 from collections.abc import Mapping
 from time import perf_counter
@@ -26,6 +25,7 @@ from service.artifacts.tensor_file import Array
 from service.replay.judgement import Adapter, DeviceLost, Rows, cannot_run, refused
 from service.replay.plan import DTYPES, EngineRun
 from service.replay.shader_plan import PlannedDispatch, ShaderPlan, cropped_shape, plan_shaders
+from service.replay.wgpu_words import BINDING_TYPES, LIMIT_NAMES, LOOP_CANARY, LOOP_ITERATIONS, one_line, with_place
 
 IMPOSSIBLE_BUFFER_BYTES = 2**63 - 1
 """More than any device can address."""
@@ -33,28 +33,8 @@ BACKENDS = ("Vulkan", "Metal", "D3D12")
 """What runs compute shaders as WebGPU wants; an OpenGL adapter may appear in their place and is refused."""
 CANARY = 0x7FC5_A5C5
 """Bits of every output element before a replay: a NaN that no arithmetic makes. Still there afterwards: not written."""
-LOOP_ITERATIONS = 70_000
 SESSIONS_MAX = 4
 """How many plans keep their buffers. The one used longest ago is let go."""
-_LIMIT_NAMES = {
-    "maxStorageBufferBindingSize": "max-storage-buffer-binding-size",
-    "maxBufferSize": "max-buffer-size",
-    "maxStorageBuffersPerShaderStage": "max-storage-buffers-per-shader-stage",
-    "maxComputeInvocationsPerWorkgroup": "max-compute-invocations-per-workgroup",
-    "maxComputeWorkgroupSizeX": "max-compute-workgroup-size-x",
-    "maxComputeWorkgroupSizeY": "max-compute-workgroup-size-y",
-    "maxComputeWorkgroupSizeZ": "max-compute-workgroup-size-z",
-    "maxComputeWorkgroupsPerDimension": "max-compute-workgroups-per-dimension",
-}
-_LOOP_CANARY = """
-@group(0) @binding(0) var<storage, read_write> counted: array<u32>;
-@compute @workgroup_size(1)
-fn main() {
-  var count = 0u;
-  for (var i = 0u; i < counted[1]; i++) { count = (count * 3u + i) & 0xffffu; counted[2] += 1u; }
-  counted[0] = count;
-}
-"""
 
 
 class DeviceRefusal(msgspec.Struct, frozen=True):
@@ -86,7 +66,7 @@ class Gpu:
             name=info["device"], type=info["adapter_type"], backend=info["backend_type"], driver=info["description"],
             is_software=info["adapter_type"] == "CPU", loop_budget=loop_budget,
         )  # fmt: skip
-        self.limits = {ours: int(device.limits[theirs]) for ours, theirs in _LIMIT_NAMES.items()}
+        self.limits = {ours: int(device.limits[theirs]) for ours, theirs in LIMIT_NAMES.items()}
         self._modules: dict[str, Any] = {}
         self._pipelines: dict[tuple[Any, ...], Any] = {}
         self._sessions: OrderedDict[tuple[str, int], _Session] = OrderedDict()
@@ -97,7 +77,7 @@ class Gpu:
         try:
             adapter: Any = wgpu.gpu.request_adapter_sync(power_preference="high-performance")
         except RuntimeError as error:
-            raise NoAdapter(_one_line(error)) from None
+            raise NoAdapter(one_line(error)) from None
         backend = adapter.info["backend_type"]
         if backend not in BACKENDS:
             accepted = ", ".join(BACKENDS)
@@ -106,11 +86,11 @@ class Gpu:
                 "install a driver (on Debian: libvulkan1 mesa-vulkan-drivers)"
             )
         # All that the adapter has, said explicitly: the plan keeps an archive to WebGPU's defaults or what it requires.
-        limits = {name: int(adapter.limits[name]) for name in _LIMIT_NAMES.values()}
+        limits = {name: int(adapter.limits[name]) for name in LIMIT_NAMES.values()}
         try:
             device = adapter.request_device_sync(required_limits=limits)
         except RuntimeError as error:
-            raise NoAdapter(_one_line(error)) from None
+            raise NoAdapter(one_line(error)) from None
         return cls(adapter, device, _probe_loop_budget(device))
 
     def run(self, archive: ShaderArchive, tensors: Mapping[str, Array], inputs: Mapping[str, Array], rows: int,
@@ -200,22 +180,34 @@ class Gpu:
                 "constants": dict(dispatch.constants),
             }  # fmt: skip
             self._pipelines[key] = self._device.create_compute_pipeline(
-                layout="auto", compute=compute, label=f"{shader.path} {dispatch.entry_point}"
+                layout=self._layout(dispatch), compute=compute, label=f"{shader.path} {dispatch.entry_point}"
             )
         return self._pipelines[key]
+
+    def _layout(self, dispatch: PlannedDispatch) -> Any:
+        """All bindings that the shader declares: an automatic layout would leave out those its entry point ignores."""
+        layouts = [
+            self._device.create_bind_group_layout(
+                entries=[
+                    {"binding": at, "visibility": wgpu.ShaderStage.COMPUTE, "buffer": {"type": BINDING_TYPES[access]}}
+                    for at, _, access in group
+                ]
+            )
+            for group in dispatch.groups
+        ]
+        return self._device.create_pipeline_layout(bind_group_layouts=layouts)
 
     def _bind_groups(
         self, pipeline: Any, dispatch: PlannedDispatch, buffers: Mapping[str, Any]
     ) -> list[tuple[int, Any]]:
         groups = []
-        for group in sorted({place[0] for place in dispatch.bindings}):
+        for number, group in enumerate(dispatch.groups):
             entries = [
-                {"binding": binding, "resource": {"buffer": buffers[name], "offset": 0, "size": buffers[name].size}}
-                for at, binding, name in dispatch.bindings
-                if at == group
+                {"binding": at, "resource": {"buffer": buffers[name], "offset": 0, "size": buffers[name].size}}
+                for at, name, _ in group
             ]
-            layout = pipeline.get_bind_group_layout(group)
-            groups.append((group, self._device.create_bind_group(layout=layout, entries=entries)))
+            layout = pipeline.get_bind_group_layout(number)
+            groups.append((number, self._device.create_bind_group(layout=layout, entries=entries)))
         return groups
 
     def _write_weights(self, session: _Session, archive: ShaderArchive, tensors: Mapping[str, Array]) -> None:
@@ -264,12 +256,12 @@ class Gpu:
         return np.ascontiguousarray(whole.reshape(session.plan.shapes[name])[cut])
 
     def _translated(self, error: Exception) -> Exception:
-        text = _one_line(error)
+        text = one_line(error)
         if "lost" in text.lower():
             return DeviceLost(text)
         if isinstance(error, wgpu.GPUOutOfMemoryError):
             return cannot_run("out_of_memory", text)
-        return refused("shader_refused", _placed(str(error).strip()))
+        return refused("shader_refused", with_place(str(error).strip()))
 
 
 def library_words() -> dict[str, str]:
@@ -282,11 +274,11 @@ def request_impossible_limit() -> DeviceRefusal:
     try:
         adapter: Any = wgpu.gpu.request_adapter_sync()
     except RuntimeError as error:
-        return DeviceRefusal(False, _one_line(error))
+        return DeviceRefusal(False, one_line(error))
     try:
         adapter.request_device_sync(required_limits={"max-buffer-size": IMPOSSIBLE_BUFFER_BYTES})
     except RuntimeError as error:
-        return DeviceRefusal(adapter.info["adapter_type"] != "CPU", _one_line(error))
+        return DeviceRefusal(adapter.info["adapter_type"] != "CPU", one_line(error))
     raise AssertionError(f"a device with buffers of {IMPOSSIBLE_BUFFER_BYTES} bytes was granted")
 
 
@@ -294,7 +286,7 @@ def _probe_loop_budget(device: Any) -> Literal["full", "truncated"]:
     """Whether a loop of 70,000 iterations is run to its end; some drivers end it early and say nothing."""
     usage = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC
     counted = device.create_buffer_with_data(data=np.array([0, LOOP_ITERATIONS, 0], dtype="<u4"), usage=usage)
-    module = device.create_shader_module(code=_LOOP_CANARY, label="loop canary")
+    module = device.create_shader_module(code=LOOP_CANARY, label="loop canary")
     pipeline = device.create_compute_pipeline(layout="auto", compute={"module": module, "entry_point": "main"})
     entries = [{"binding": 0, "resource": {"buffer": counted, "offset": 0, "size": counted.size}}]
     group = device.create_bind_group(layout=pipeline.get_bind_group_layout(0), entries=entries)
@@ -309,16 +301,5 @@ def _probe_loop_budget(device: Any) -> Literal["full", "truncated"]:
     return "full" if done == LOOP_ITERATIONS else "truncated"
 
 
-def _placed(text: str) -> str:
-    """wgpu's compile error, its `wgsl:LINE:COLUMN` replaced by the shader's own path in the archive."""
-    label = re.search(r"label = '([^']+)'", text)
-    return text if label is None else re.sub(r"(?<=─ )wgsl(?=:[0-9])", lambda _: label[1], text)
-
-
 def _ms(begin_s: float, end_s: float) -> float:
     return round((end_s - begin_s) * 1000, 3)
-
-
-def _one_line(error: Exception) -> str:
-    """wgpu's messages are several lines, with the cause in the last one."""
-    return " ".join(str(error).split())

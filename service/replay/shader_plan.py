@@ -10,6 +10,7 @@ from typing import NamedTuple
 from service.artifacts.expressions import ExpressionError, evaluate
 from service.artifacts.module_package import BATCH
 from service.artifacts.shader_archive import (
+    Access,
     Buffer,
     ConstantBuffer,
     Dispatch,
@@ -31,8 +32,16 @@ class PlannedDispatch(NamedTuple):
     shader: str
     entry_point: str
     constants: tuple[tuple[str, float], ...]
-    bindings: tuple[tuple[int, int, str], ...]
+    bindings: tuple[tuple[int, int, str, Access], ...]
     workgroups: tuple[int, int, int]
+
+    @property
+    def groups(self) -> list[list[tuple[int, str, Access]]]:
+        """Binding, buffer and access of every group from 0 on; a group that is left out is empty."""
+        count = 1 + max((group for group, *_ in self.bindings), default=-1)
+        return [
+            [(at, name, access) for group, at, name, access in self.bindings if group == one] for one in range(count)
+        ]
 
 
 class ShaderPlan(NamedTuple):
@@ -112,7 +121,7 @@ def _plan_dispatch(dispatch: Dispatch, symbols: Mapping[str, int]) -> PlannedDis
         for name, value in dispatch.constants.items()
     }
     x, y, z = (evaluate(count, symbols) for count in dispatch.workgroups)
-    bindings = tuple(sorted((one.group, one.binding, one.buffer) for one in dispatch.bindings))
+    bindings = tuple(sorted((one.group, one.binding, one.buffer, one.access) for one in dispatch.bindings))
     return PlannedDispatch(dispatch.shader, dispatch.entry_point, tuple(sorted(constants.items())), bindings, (x, y, z))
 
 
