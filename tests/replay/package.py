@@ -75,11 +75,17 @@ def shader_job(source: str = DOUBLE, *, rows: int = ROWS, workgroups: Any = "cei
     manifest = Manifest(
         "retrace-wgsl", 1, "hostile", {"batch": Symbol(65536)}, {}, buffers, (dispatch,)
     )  # fmt: skip
+    return archive_job(write_shader_archive(manifest, {"work": source}), rows=rows, width=width, **changes)
+
+
+def archive_job(archive: bytes, *, rows: int = ROWS, width: int = 1, **changes: Any) -> ReplayJob:
+    """A package without parameters whose reference is y = x + x, with a shader archive for it."""
+    shape: tuple[int | Literal["batch"], ...] = ("batch", width)
     draft = ModulePackage(
         "retrace-module", 1, "double", "1", (TensorSpec("x", shape),), (TensorSpec("y", shape),), (), 0, "dataset",
         reference=(Arithmetic(kind="add", left="x", right="x", output="y"),),
     )  # fmt: skip
-    package = assemble_package(draft, write_shader_archive(manifest, {"work": source}), None)
+    package = assemble_package(draft, archive, None)
     checkpoint = Checkpoint(checkpoint_format=1, job="j1", round=1, module_sha256=package.module_sha256, weights={})
     x = np.arange(1, rows * width + 1, dtype="<f4").reshape(rows, width)
     return _job(package, write_checkpoint(checkpoint), write_tensors({"x": x}), changes)
