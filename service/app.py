@@ -31,7 +31,7 @@ from service.ingest.archiving import Archiving
 from service.ingest.routes import post_events
 from service.ingest.routes_artifacts import artifact_handlers
 from service.ingest.translate import ServiceRun
-from service.loops import Loop, feed_lake, follow_store, judge_replays, sign_heads
+from service.loops import Loop, follow, judge_replays, sign_heads
 from service.projections import Views
 from service.projections.rebuilder import Rebuilder
 from service.queries.inference_routes import inference_handlers
@@ -76,8 +76,8 @@ class Service:
         self.broadcast = HeadBroadcast(self.store)
         self.replays = Desk(self.store, self.archive, self.views, self.run, ReplayEngine(settings))
         self.loops = [
-            Loop("views", follow_store(self.store, self.views), clock),
-            Loop("lake", feed_lake(self.store, self.lake), clock),
+            Loop("views", follow(self.store, self.views.position, self.views.apply), clock),
+            Loop("lake", follow(self.store, self.lake.position, self.lake.feed), clock),
             Loop("tree-head", sign_heads(self.store, self.log, settings.tree_head_every_s), clock),
             Loop("replays", judge_replays(self.store, self.replays), clock),
         ]

@@ -6,15 +6,14 @@ A loop is a thread that repeats one step. An error is never swallowed: it is log
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import msgspec
 
-from analytics.lake import Lake
 from service.audit.log import TransparencyLog
+from service.domain.envelope import StoredEvent
 from service.domain.times import Clock, format_us
-from service.projections import Views
 from service.projections.runner import BATCH_EVENTS
 from service.store import EventStore
 
@@ -82,28 +81,15 @@ class Loop:
         _log.error("loop %s failed", self.health.name, exc_info=error)
 
 
-def follow_store(store: EventStore, views: Views) -> Step:
-    """Fold what the store has and the views have not; wait for more."""
+def follow(store: EventStore, position: Callable[[], int], take: Callable[[Sequence[StoredEvent]], int]) -> Step:
+    """Give a follower (views, lake) what the store has beyond its position; wait for more."""
 
     def step(_: threading.Event) -> None:
-        events = store.read(views.position(), BATCH_EVENTS)
+        events = store.read(position(), BATCH_EVENTS)
         if events:
-            views.apply(events)
+            take(events)
         else:
-            store.wait_beyond(views.position(), IDLE_S)
-
-    return step
-
-
-def feed_lake(store: EventStore, lake: Lake) -> Step:
-    """Turn what the store has into typed rows for questions; wait for more."""
-
-    def step(_: threading.Event) -> None:
-        events = store.read(lake.position(), BATCH_EVENTS)
-        if events:
-            lake.feed(events)
-        else:
-            store.wait_beyond(lake.position(), IDLE_S)
+            store.wait_beyond(position(), IDLE_S)
 
     return step
 

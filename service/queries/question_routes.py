@@ -12,6 +12,7 @@ from litestar.response import Stream
 from analytics.answers import FORMATS, json_value, rows, write_answer
 from analytics.lake import Lake
 from analytics.questions import Answer, Question, ask, find_question, list_questions
+from service.errors import Unavailable
 from service.queries.parameters import ANY_PARAMETER, one_of
 from service.queries.responses import Asked, answer
 from service.settings import Settings
@@ -42,7 +43,12 @@ def get_answer(
     question = find_question(name, settings.folder / OWN_QUESTIONS)
     given = dict(request.query_params)
     form = one_of("format", given.pop("format", "object"), ("object", *FORMATS))
-    lake.wait_for(store.head(), CATCH_UP_S)
+    head = store.head()
+    if not lake.wait_for(head, CATCH_UP_S):
+        raise Unavailable(
+            f"the lake is at position {lake.position()} of {head}; try again, and see GET /health if it stays there",
+            retry_after_s=CATCH_UP_S,
+        )
     found = ask(question, given, lake)
     if form == "object":
         return answer(request, as_document(found))

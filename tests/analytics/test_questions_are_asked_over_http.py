@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,9 @@ import pytest
 from litestar import Litestar
 from litestar.testing import TestClient
 
-from service.app import create_app
+from service.app import Service, app_of, create_app
+from service.domain.times import system_clock
+from service.queries import question_routes
 from service.settings import Settings
 from tests.ingest.wire import wire_event
 
@@ -107,3 +110,16 @@ def test_question_in_the_data_folder_is_found(client: Client, settings: Settings
     (folder / "how-many.sql").write_text(text)
     answer: dict[str, Any] = client.get("/v1/questions/how-many").json()
     assert answer["rows"] == [{"events": 3}]
+
+
+def test_lake_that_stands_still_is_said_and_no_old_answer_given(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(question_routes, "CATCH_UP_S", 0.0)
+    service = Service(settings, system_clock, os.urandom)
+    service.loops = [loop for loop in service.loops if loop.health.name != "lake"]
+    with TestClient(app_of(service), base_url="http://127.0.0.1:7400") as client:
+        client.post("/v1/events", json=wire_event(1)).raise_for_status()
+        answer = client.get("/v1/questions/run-overview")
+    assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
+    assert "retry-after" in answer.headers
